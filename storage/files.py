@@ -1,0 +1,132 @@
+"""The one place that writes: every file of a store comes into being here.
+
+A file is written under a temporary name, flushed to the disk, and renamed into place; then its
+folder is flushed. So a reader sees the whole file or none, whenever the writer is killed.
+"""
+
+import contextlib
+import errno
+import hashlib
+import io
+import os
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from storage.errors import WriteFailed
+
+TEMPORARY = ".tmp"
+READ_BLOCK = 1 << 20
+
+_ADVICE = {
+    errno.ENOSPC: "the disk is full; free some space and run the same command again",
+    errno.EDQUOT: "the disk quota is used up; free some space and run the same command again",
+    errno.EFBIG: "the file size limit is reached; raise it (ulimit -f) and run again",
+    errno.EROFS: "the file system is read-only; choose another folder",
+    errno.EACCES: "permission denied; choose another folder or change its permissions",
+    errno.EPERM: "not permitted; choose another folder or change its permissions",
+}
+
+
+@dataclass(frozen=True)
+class FileDigest:
+    """What a finished file must look like: its SHA-256 and its size."""
+
+    digest: str
+    bytes: int
+
+
+class DurableFile(io.RawIOBase):
+    """A file under construction that knows the digest of what was written to it."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
+        self._hash = hashlib.sha256()
+        self._bytes = 0
+
+    def writable(self) -> bool:
+        """Say yes, as files open for writing do."""
+        return True
+
+    def write(self, data: Any) -> int:
+        """Write all of `data`; a short write is continued, never reported as success."""
+        view = memoryview(data).cast("B")
+        rest = view
+        while len(rest):
+            rest = rest[os.write(self._descriptor, rest) :]
+        self._hash.update(view)
+        self._bytes += len(view)
+        return len(view)
+
+    def flush_to_disk(self) -> None:
+        """Return only when what was written survives a power cut."""
+        os.fsync(self._descriptor)
+
+    def close(self) -> None:
+        """Close the descriptor once."""
+        if not self.closed:
+            os.close(self._descriptor)
+        super().close()
+
+    @property
+    def result(self) -> FileDigest:
+        """Digest and size of what was written so far."""
+        return FileDigest(self._hash.hexdigest(), self._bytes)
+
+
+@contextlib.contextmanager
+def replacing(path: Path) -> Iterator[DurableFile]:
+    """Yield a file that becomes `path` when the block ends well, and vanishes when it does not."""
+    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}{TEMPORARY}")
+    with clear_errors(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            with DurableFile(temporary) as file:
+                yield file
+                file.flush_to_disk()
+            temporary.replace(path)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                temporary.unlink()
+            raise
+        flush_folder(path.parent)
+
+
+def write(path: Path, data: Any) -> FileDigest:
+    """Make `path` hold exactly `data`, durably."""
+    with replacing(path) as file:
+        file.write(data)
+    return file.result
+
+
+def digest_of(path: Path) -> FileDigest:
+    """Read `path` once, in blocks, and return its digest and size."""
+    result = hashlib.sha256()
+    size = 0
+    with path.open("rb", buffering=0) as file:
+        while block := file.read(READ_BLOCK):
+            result.update(block)
+            size += len(block)
+    return FileDigest(result.hexdigest(), size)
+
+
+def flush_folder(folder: Path) -> None:
+    """Make renames and deletions in `folder` durable."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextlib.contextmanager
+def clear_errors(path: Path) -> Iterator[None]:
+    """Turn a refused write into one line that says where, why and what to do."""
+    try:
+        yield
+    except OSError as error:
+        advice = _ADVICE.get(error.errno or 0, error.strerror or str(error))
+        raise WriteFailed(f"cannot write {path}: {advice}") from error

@@ -1,0 +1,188 @@
+"""A store: the folder that holds everything made from one corpus with one model."""
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from storage import canonical, files, lock, manifest, records
+from storage.canonical import Json
+from storage.corpus import Corpus
+from storage.datastore import Datastore, Shape
+from storage.errors import NotAStore
+from storage.files import FileDigest
+from storage.manifest import Manifest, Stage
+
+
+@dataclass(frozen=True)
+class Store:
+    """A store's folder and its manifest as it was when opened. Reading needs no lock."""
+
+    path: Path
+    manifest: Manifest
+
+    @classmethod
+    def open(cls, path: str | Path) -> "Store":
+        """Open an existing store; missing, foreign, newer or damaged ones are refused."""
+        folder = Path(path)
+        return cls(folder, manifest.read(folder))
+
+    def stage(self, name: str) -> Stage:
+        """Return a finished stage, or raise `StageMissing` with the command that finishes it."""
+        return self.manifest.require(name, self.path)
+
+    def units(self, name: str) -> set[int]:
+        """Units of a stage that are done, or that must be there because the stage is done."""
+        stage = self.manifest.stages[name]
+        return set(range(stage.units)) if stage.done else records.finished(self.path, name)
+
+    def corpus(self) -> Corpus:
+        """The tokenised corpus."""
+        facts = self.stage("tokenize").facts
+        return Corpus(self.path, facts["prefix"], facts["vocabulary"])
+
+    def datastore(self) -> Datastore:
+        """The datastore; opening checks its shape and that every chunk is there and whole."""
+        facts = self.stage("extract").facts
+        shape = Shape(facts["entries"], facts["dimension"], facts["chunk_entries"])
+        return Datastore.open(self.path, shape)
+
+
+class StoreWriter:
+    """The one process that changes a store; made by `writing`, which holds the lock."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.manifest = manifest.read(path)
+
+    def begin(self, name: str, config: Json, units: int, made_with: Mapping[str, str]) -> set[int]:
+        """Enter a stage and return the units still to be done; none if the stage is done.
+
+        The config must be the one the stage was begun with, if it ever was.
+        """
+        stage = self.manifest.stages.get(name)
+        if stage is None:
+            stage = Stage("running", config, units, made_with=dict(made_with))
+            self._commit(name, stage)
+        manifest.check_config(self.path, name, stage, config)
+        if stage.done and not stage.units:
+            # Left behind if `finish_merged` was killed before it could forget them itself.
+            records.discard(self.path, name)
+        if stage.done:
+            return set()
+        return set(range(units)) - records.finished(self.path, name)
+
+    def finish(self, name: str, stage_files: Mapping[str, FileDigest], facts: Json) -> Stage:
+        """Declare a stage done. Its units' records stay and count towards its digest."""
+        stage = self.manifest.stages[name]
+        units = [
+            records.read(self.path, name, unit, stage.config_hash) for unit in range(stage.units)
+        ]
+        everything = dict(stage_files)
+        for record in units:
+            everything.update(record.files)
+        return self._commit_done(name, stage, dict(stage_files), everything, facts)
+
+    def finish_merged(self, name: str, stage_files: Mapping[str, FileDigest], facts: Json) -> Stage:
+        """Declare done a stage whose units were merged into `stage_files`: forget its records."""
+        stage = replace(self.manifest.stages[name], units=0)
+        done = self._commit_done(name, stage, dict(stage_files), dict(stage_files), facts)
+        records.discard(self.path, name)
+        return done
+
+    def abandon(self, name: str) -> None:
+        """Undo a stage that cannot be finished: forget its units and that it was begun."""
+        records.discard(self.path, name)
+        if name in self.manifest.stages:
+            self._write(self.manifest.without_stage(name))
+
+    def forget(self, name: str, unit: int | None) -> None:
+        """Have a unit, or what the stage wrote as a whole, done anew by the stage's next run."""
+        stage = self.manifest.stages[name]
+        if unit is not None:
+            records.remove(self.path, name, unit)
+        if stage.units:
+            self._commit(name, replace(stage, status="running", digest=None))
+        else:
+            self.abandon(name)
+
+    def _commit_done(
+        self,
+        name: str,
+        stage: Stage,
+        stage_files: dict[str, FileDigest],
+        everything: dict[str, FileDigest],
+        facts: Json,
+    ) -> Stage:
+        done = replace(
+            stage,
+            status="done",
+            digest=digest_of_files(everything),
+            bytes=sum(item.bytes for item in everything.values()),
+            files=stage_files,
+            facts=facts,
+        )
+        self._commit(name, done)
+        return done
+
+    def _commit(self, name: str, stage: Stage) -> None:
+        self._write(self.manifest.with_stage(name, stage))
+
+    def _write(self, changed: Manifest) -> None:
+        manifest.write(self.path, changed)
+        self.manifest = changed
+
+
+@contextlib.contextmanager
+def writing(path: str | Path) -> Iterator[StoreWriter]:
+    """Hold a store's lock and yield its writer; a folder that is missing or empty becomes a store.
+
+    What killed writers left under temporary names is removed. A store in which no stage was
+    begun does not outlive its writer: bad input leaves nothing behind.
+    """
+    folder = Path(path)
+    with files.clear_errors(folder):
+        _check_free(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+    with lock.exclusive(folder):
+        if not (folder / manifest.MANIFEST_NAME).exists():
+            manifest.write(folder, Manifest())
+        _remove_temporaries(folder)
+        writer = StoreWriter(folder)
+        try:
+            yield writer
+        finally:
+            if not writer.manifest.stages:
+                _remove_empty(folder)
+
+
+def digest_of_files(listed: Mapping[str, FileDigest]) -> str:
+    """One digest for a set of files: over their sorted paths and contents."""
+    return canonical.content_hash(sorted((path, item.digest) for path, item in listed.items()))
+
+
+def _check_free(folder: Path) -> None:
+    if folder.exists() and not folder.is_dir():
+        raise NotAStore(f"{folder} is a file, not a store; choose another name")
+    is_store = (folder / manifest.MANIFEST_NAME).exists()
+    if folder.is_dir() and not is_store and not all(map(_is_debris, folder.iterdir())):
+        raise NotAStore(
+            f"{folder} is a folder with other things in it, not a store; choose another name"
+        )
+
+
+def _is_debris(path: Path) -> bool:
+    return path.name == lock.LOCK_NAME or path.name.endswith(files.TEMPORARY)
+
+
+def _remove_empty(folder: Path) -> None:
+    for name in (manifest.MANIFEST_NAME, lock.LOCK_NAME):
+        (folder / name).unlink(missing_ok=True)
+    for path in (folder / records.FOLDER, folder / "corpus", folder):
+        with contextlib.suppress(OSError):
+            path.rmdir()
+
+
+def _remove_temporaries(folder: Path) -> None:
+    for path in folder.rglob(f".*{files.TEMPORARY}"):
+        path.unlink(missing_ok=True)

@@ -1,0 +1,188 @@
+"""Finding damage: every digest, shape, range and pointer of a store."""
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from storage import corpus, files, lock, manifest, records
+from storage.corpus import Corpus
+from storage.datastore import Datastore
+from storage.errors import StoreError
+from storage.files import FileDigest
+from storage.manifest import Stage
+from storage.store import Store, digest_of_files, writing
+
+THREADS = 4
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that is wrong: which file, what, and the stage and unit that would write it anew.
+
+    `unit` is None for a file of the stage as a whole.
+    """
+
+    path: str
+    problem: str
+    stage: str
+    unit: int | None = None
+
+
+@dataclass(frozen=True)
+class Checked:
+    """The outcome: what was read and what is wrong. `leftovers` are files no stage knows."""
+
+    files: int
+    bytes: int
+    findings: list[Finding]
+    leftovers: list[str]
+
+
+@dataclass(frozen=True)
+class _Owned:
+    path: str
+    expected: FileDigest
+    stage: str
+    unit: int | None
+
+
+def verify(store: Store, progress: Callable[[int], None] = lambda _: None) -> Checked:
+    """Check all that the manifest and the records name; `progress` is told bytes as they are read.
+
+    Ranges and pointers are looked at only where all bytes are sound.
+    """
+    owned: list[_Owned] = []
+    findings: list[Finding] = []
+    for name, stage in store.manifest.stages.items():
+        found = list(_inventory(store, name, stage))
+        owned += [item for item in found if isinstance(item, _Owned)]
+        findings += [item for item in found if isinstance(item, Finding)]
+    findings += _damaged_files(store.path, owned, progress)
+    if not findings:
+        findings += _wrong_contents(store)
+    total = sum(item.expected.bytes for item in owned)
+    return Checked(len(owned), total, findings, _leftovers(store, {item.path for item in owned}))
+
+
+def total_bytes(store: Store) -> int:
+    """How many bytes `verify` will read of the stages that are done; more if others are running."""
+    return sum(stage.bytes for stage in store.manifest.stages.values())
+
+
+def repair(path: str | Path, checked: Checked) -> None:
+    """Have what was found damaged done anew by the next run of its stage."""
+    with writing(path) as writer:
+        for stage, unit in {(finding.stage, finding.unit) for finding in checked.findings}:
+            if stage in writer.manifest.stages:
+                writer.forget(stage, unit)
+
+
+def _inventory(store: Store, name: str, stage: Stage) -> Iterator[_Owned | Finding]:
+    listed = [_Owned(path, expected, name, None) for path, expected in stage.files.items()]
+    sound = True
+    for unit in sorted(store.units(name)):
+        try:
+            record = records.read(store.path, name, unit, stage.config_hash)
+        except StoreError as error:
+            sound = False
+            yield Finding(f"{records.FOLDER}/{name}/unit-{unit:05d}.json", str(error), name, unit)
+        else:
+            listed += [_Owned(path, digest, name, unit) for path, digest in record.files.items()]
+    yield from listed
+    if stage.done and sound and _digest(listed) != stage.digest:
+        problem = "its records do not add up to its digest in the manifest"
+        yield Finding(f"{records.FOLDER}/{name}", problem, name)
+
+
+def _digest(listed: list[_Owned]) -> str:
+    return digest_of_files({item.path: item.expected for item in listed})
+
+
+def _damaged_files(
+    root: Path, owned: list[_Owned], progress: Callable[[int], None]
+) -> Iterator[Finding]:
+    with ThreadPoolExecutor(THREADS) as pool:
+        problems = pool.map(lambda item: _problem(root / item.path, item.expected), owned)
+        for item, problem in zip(owned, problems, strict=True):
+            progress(item.expected.bytes)
+            if problem:
+                yield Finding(item.path, problem, item.stage, item.unit)
+
+
+def _problem(path: Path, expected: FileDigest) -> str | None:
+    try:
+        found = files.digest_of(path)
+    except OSError as error:
+        return f"cannot be read: {error.strerror}"
+    if found.bytes != expected.bytes:
+        return f"has {found.bytes:,} bytes instead of {expected.bytes:,}"
+    return None if found.digest == expected.digest else "its contents were altered"
+
+
+def _wrong_contents(store: Store) -> Iterator[Finding]:
+    stages = store.manifest.stages
+    if not ("extract" in stages and stages["extract"].done):
+        return
+    try:
+        yield from check_entries(store.corpus(), store.datastore())
+    except StoreError as error:
+        yield Finding("datastore.zarr", str(error), "extract")
+
+
+def check_entries(words: Corpus, datastore: Datastore) -> Iterator[Finding]:
+    """Check every value and pointer: in range, same document, -1 exactly at ends."""
+    if words.entries != datastore.shape.entries:
+        problem = (
+            f"documents of {words.entries:,} entries, datastore of {datastore.shape.entries:,}"
+        )
+        yield Finding(corpus.DOCUMENTS, problem, "tokenize")
+        return
+    for chunk in range(datastore.shape.chunks):
+        yield from _wrong_values(words, datastore, chunk)
+        yield from _wrong_pointers(words, datastore, chunk)
+
+
+def _wrong_values(words: Corpus, datastore: Datastore, chunk: int) -> Iterator[Finding]:
+    first, last = datastore.shape.chunk_range(chunk)
+    values = datastore.values[first:last]
+    inside = (values >= 0) & (values < words.vocabulary)
+    sound = inside & (values == words.values(first, last))
+    if not sound.all():
+        entry = first + int(np.argmin(sound))
+        problem = f"entry {entry} has value {values[entry - first]}, which is not its token"
+        yield _finding(words, datastore, "values", chunk, problem)
+
+
+def _wrong_pointers(words: Corpus, datastore: Datastore, chunk: int) -> Iterator[Finding]:
+    first, last = datastore.shape.chunk_range(chunk)
+    pointers = datastore.pointers[first:last]
+    entries = np.arange(first, last)
+    document = np.searchsorted(words.first_entries, entries, side="right") - 1
+    end = entries == words.first_entries[document] + words.lengths[document] - 1
+    target = np.searchsorted(words.first_entries, pointers, side="right") - 1
+    inside = (pointers >= 0) & (pointers < words.entries) & (target == document)
+    sound = np.where(end, pointers == -1, inside)
+    if not sound.all():
+        entry = first + int(np.argmin(sound))
+        problem = f"entry {entry} points to {pointers[entry - first]}, out of its document"
+        yield _finding(words, datastore, "pointers", chunk, problem)
+
+
+def _finding(words: Corpus, datastore: Datastore, name: str, chunk: int, problem: str) -> Finding:
+    path = datastore.chunk_file(name, chunk).relative_to(words.store).as_posix()
+    return Finding(path, problem, "extract")
+
+
+def _leftovers(store: Store, owned: set[str]) -> list[str]:
+    known = owned | {manifest.MANIFEST_NAME, lock.LOCK_NAME}
+    names = (path.relative_to(store.path).as_posix() for path in _files_below(store.path))
+    return sorted(
+        name for name in names if name not in known and not name.startswith(records.FOLDER + "/")
+    )
+
+
+def _files_below(folder: Path) -> Iterator[Path]:
+    return (path for path in folder.rglob("*") if path.is_file())
