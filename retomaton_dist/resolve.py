@@ -1,0 +1,145 @@
+"""Settings from three entrances with one meaning: flags, a TOML file, and Python keywords.
+
+A TOML file has a table per group of settings ([corpus], [model], ...) whose keys are the flags'
+names, and may name the `store` at its top. Flags win over the file, the file over defaults.
+An unknown key is refused with the nearest known one.
+"""
+
+import dataclasses
+import difflib
+import tomllib
+import types
+import typing
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+from retomaton_dist import settings
+from retomaton_dist.errors import BadInput
+
+Group = TypeVar("Group")
+
+GROUPS: dict[str, type[Any]] = {
+    "corpus": settings.CorpusSettings,
+    "model": settings.ModelSettings,
+    "extract": settings.ExtractSettings,
+    "workers": settings.WorkerSettings,
+}
+TOP_LEVEL = ("store",)
+
+
+def read_file(path: str | Path) -> dict[str, Any]:
+    """Read a TOML file and check that every table and key in it is known."""
+    try:
+        with Path(path).open("rb") as file:
+            document = tomllib.load(file)
+    except OSError as error:
+        raise BadInput(f"cannot read --config {path}: {error.strerror}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise BadInput(f"--config {path} is not TOML: {error}") from error
+    for name, value in document.items():
+        _check_known(name, [*TOP_LEVEL, *GROUPS], f"--config {path}")
+        if name in GROUPS:
+            _check_table(path, name, value)
+    return {name: _renamed(value) for name, value in document.items()}
+
+
+def make_group(
+    group: type[Group], given: Mapping[str, Any], from_file: Mapping[str, Any] | None = None
+) -> Group:
+    """Make one group of settings; `given` (flags or keywords) wins over the file's table."""
+    fields = {field.name: field for field in dataclasses.fields(group)}  # type: ignore[arg-type]
+    merged = {**(from_file or {}), **given}
+    values = {
+        name: checked(field, merged[name]) for name, field in fields.items() if name in merged
+    }
+    missing = [name for name, field in fields.items() if is_required(field) and name not in values]
+    if missing:
+        raise BadInput(f"--{missing[0].replace('_', '-')} is needed: {help_of(fields[missing[0]])}")
+    return group(**values)
+
+
+def split_keywords(groups: Sequence[type[Any]], keywords: Mapping[str, Any]) -> list[Any]:
+    """Make several groups from Python keywords, each of which must belong to one of them."""
+    known = {field.name for group in groups for field in dataclasses.fields(group)}
+    for name in keywords:
+        _check_known(name, sorted(known), "argument")
+    chosen = [
+        {
+            field.name: keywords[field.name]
+            for field in dataclasses.fields(group)
+            if field.name in keywords
+        }
+        for group in groups
+    ]
+    return [make_group(group, given) for group, given in zip(groups, chosen, strict=True)]
+
+
+def checked(field: "dataclasses.Field[Any]", value: Any) -> Any:
+    """Bring a value to the field's type; text comes from flags, other types from TOML."""
+    kind, optional = type_of(field)
+    if optional and value in (None, "auto"):
+        return None
+    choices = field.metadata.get("choices")
+    if choices and value not in choices:
+        offered = ", ".join(["auto", *choices] if optional else choices)
+        raise BadInput(f"--{_flag(field)} {value}: choose one of {offered}")
+    if kind is tuple:
+        return (value,) if isinstance(value, str | Path) else tuple(str(item) for item in value)
+    return _converted(field, kind, value)
+
+
+def _converted(field: "dataclasses.Field[Any]", kind: type[Any], value: Any) -> Any:
+    fits = isinstance(value, bool) == (kind is bool) and isinstance(
+        value, (int, float, str) if kind is float else (int, str) if kind is int else (kind, Path)
+    )
+    try:
+        if fits:
+            return kind(value)
+    except ValueError:
+        pass
+    names = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
+    raise BadInput(f"--{_flag(field)} {value}: must be {names[kind]}")
+
+
+def type_of(field: "dataclasses.Field[Any]") -> tuple[type[Any], bool]:
+    """The type of a field's value, and whether `auto` is one too."""
+    hint = field.type
+    if isinstance(hint, types.UnionType):
+        return typing.get_args(hint)[0], True
+    origin = typing.get_origin(hint)
+    return (origin or hint), False  # type: ignore[return-value]
+
+
+def is_required(field: "dataclasses.Field[Any]") -> bool:
+    """Whether the setting has no default."""
+    return bool(field.metadata.get("required"))
+
+
+def help_of(field: "dataclasses.Field[Any]") -> str:
+    """The setting's help text."""
+    return str(field.metadata["help"])
+
+
+def _check_table(path: str | Path, name: str, table: Any) -> None:
+    if not isinstance(table, dict):
+        raise BadInput(f"--config {path}: [{name}] must be a table of settings")
+    known = [field.name for field in dataclasses.fields(GROUPS[name])]
+    for key in _renamed(table):
+        _check_known(key, known, f"--config {path}, [{name}]")
+
+
+def _check_known(name: str, known: Sequence[str], place: str) -> None:
+    if name not in known:
+        near = difflib.get_close_matches(name, known, n=1, cutoff=0.0)
+        raise BadInput(f"{place}: unknown key {name!r}; the nearest known one is {near[0]!r}")
+
+
+def _renamed(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key.replace("-", "_"): item for key, item in value.items()}
+    return value
+
+
+def _flag(field: "dataclasses.Field[Any]") -> str:
+    return field.name.replace("_", "-")

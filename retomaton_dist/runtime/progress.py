@@ -1,0 +1,120 @@
+"""Progress of long work: a bar for people, lines for logs, JSON lines for machines."""
+
+import contextlib
+import json
+import math
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+
+Facts = Mapping[str, float | int | str]
+NOTHING: Facts = MappingProxyType({})
+LINE_SECONDS = 5.0
+
+
+class Progress:
+    """Counts work and time. Only what this run did tells how fast the rest will go."""
+
+    def __init__(self, label: str, total: float, unit: str, done: float = 0) -> None:
+        self.label, self.total, self.unit, self.done = label, total, unit, done
+        self._before = done
+        self._start = time.monotonic()
+
+    def begin(self) -> None:
+        """Start the clock anew: what went before was preparation, and would spoil the rate."""
+        self._start = time.monotonic()
+
+    def advance(self, work: float, facts: Facts = NOTHING) -> None:
+        """Count `work` more of the total as done; `facts` are shown beside it."""
+        self.done += work
+        self._show(facts)
+
+    def close(self) -> None:
+        """Leave the terminal as a bar should."""
+
+    @property
+    def seconds(self) -> float:
+        """Since the work began in this run."""
+        return time.monotonic() - self._start
+
+    @property
+    def rate(self) -> float:
+        """Work per second in this run."""
+        return (self.done - self._before) / max(self.seconds, 1e-9)
+
+    @property
+    def left(self) -> float:
+        """Seconds to go; infinite as long as nothing is known."""
+        return (self.total - self.done) / self.rate if self.rate else math.inf
+
+    def _show(self, facts: Facts) -> None:
+        """Say nothing: the mode `none`."""
+
+
+class _Json(Progress):
+    def _show(self, facts: Facts) -> None:
+        line = {"stage": self.label, "done": self.done, "total": self.total, "unit": self.unit}
+        line["seconds"] = round(self.seconds, 3)
+        line["seconds_left"] = round(self.left, 1) if math.isfinite(self.left) else None
+        _say(json.dumps({**line, **facts}))
+
+
+class _Lines(Progress):
+    _shown = -math.inf
+
+    def _show(self, facts: Facts) -> None:
+        if self.done < self.total and self.seconds - self._shown < LINE_SECONDS:
+            return
+        self._shown = self.seconds
+        share = self.done / max(self.total, 1e-9)
+        _say(
+            f"{self.label}: {self.done:,.0f} of {self.total:,.0f} {self.unit} ({share:.0%}), "
+            f"{self.rate:,.0f} {self.unit}/s, {clock(self.left)} left{_joined(facts)}"
+        )
+
+
+class _Bar(Progress):
+    def __init__(self, label: str, total: float, unit: str, done: float = 0) -> None:
+        from tqdm import tqdm
+
+        super().__init__(label, total, unit, done)
+        scale = {"unit": f" {unit}", "unit_scale": True, "dynamic_ncols": True}
+        self._bar = tqdm(desc=label, total=total, initial=done, file=sys.stderr, **scale)
+
+    def _show(self, facts: Facts) -> None:
+        self._bar.set_postfix_str(_joined(facts).removeprefix(", "), refresh=False)
+        self._bar.update(self.done - self._bar.n)
+
+    def close(self) -> None:
+        self._bar.close()
+
+
+_MODES = {"bar": _Bar, "lines": _Lines, "json": _Json, "none": Progress}
+
+
+@contextlib.contextmanager
+def showing(
+    mode: str | None, label: str, total: float, unit: str, done: float = 0
+) -> Iterator[Progress]:
+    """Show the progress of a block; `done` was finished by earlier runs."""
+    chosen = mode or ("bar" if sys.stderr.isatty() else "lines")
+    with contextlib.closing(_MODES[chosen](label, total, unit, done)) as progress:
+        yield progress
+
+
+def clock(seconds: float) -> str:
+    """Seconds as people read them: 1:02:03, 2:03, or ? if unknown."""
+    if not math.isfinite(seconds):
+        return "?"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
+
+
+def _joined(facts: Facts) -> str:
+    return "".join(f", {value} {name.replace('_', ' ')}" for name, value in facts.items())
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)  # noqa: T201 - progress is for people
