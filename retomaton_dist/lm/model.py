@@ -1,0 +1,166 @@
+"""A causal language model that gives keys: the hidden states at each position of its input."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import AutoModelForCausalLM
+
+from retomaton_dist.errors import ModelError
+from retomaton_dist.lm.failures import loading, memory_guard
+from retomaton_dist.lm.keys import KeyPlace, find_key
+from retomaton_dist.lm.shape import load_config, shape_of
+from retomaton_dist.lm.source import ModelSource, find_model, require_gguf
+from retomaton_dist.settings import ModelSettings
+
+MEMORY_ADVICE = "a forward pass ran out of memory: lower --batch-tokens, then --context"
+# Two inputs that begin alike: what a causal model makes of the first token must not differ.
+PROBE = [[0, 1], [0, 2]]
+PROBE_TOLERANCE = 1e-3
+
+
+class _KeyReached(Exception):
+    """Ends a forward pass at the key, since nothing after it is needed."""
+
+
+@dataclass(frozen=True, eq=False)
+class LanguageModel:
+    """A model on a device, in eval mode, and the place of its key.
+
+    Rows of an input may be padded on their right with any token: attention is causal (checked
+    when the model is loaded), so no position sees what is to its right, and no mask is needed.
+    """
+
+    name: str
+    model: Any
+    place: KeyPlace
+    device: str
+    dimension: int
+    max_context: int | None
+    vocabulary: int
+
+    @classmethod
+    def load(cls, settings: ModelSettings, device: str) -> "LanguageModel":
+        """Load the model onto "cpu" or "cuda", or raise ModelError."""
+        _check_device(device)
+        dtype = choose_dtype(settings.dtype, device)
+        source = find_model(settings)
+        shape = shape_of(load_config(source, settings.trust_remote_code), source)
+        model = _load_weights(source, dtype, settings.trust_remote_code).to(device).eval()
+        place = find_key(model, settings.key)
+        return cls(
+            name=source.name,
+            model=model,
+            place=place,
+            device=device,
+            dimension=_probe(source.name, model, place, shape.vocabulary),
+            max_context=shape.max_context,
+            vocabulary=shape.vocabulary,
+        )
+
+    def keys(self, input_ids: Tensor) -> Tensor:
+        """Return the key at every position: [rows, tokens] ids give [rows, tokens, dimension].
+
+        The forward pass ends at the key, so neither the LM head nor, for `last_ffn_input`, the
+        last feed-forward block is computed: that is most of the work of a small model.
+        """
+        with memory_guard(MEMORY_ADVICE):
+            return _keys(self.model, self.place, input_ids.to(self.device))
+
+    def keys_and_logits(self, input_ids: Tensor) -> tuple[Tensor, Tensor]:
+        """Return keys and next-token logits [rows, tokens, vocabulary] of one forward pass."""
+        seen: list[Tensor] = []
+        handle = self.place.watch(seen.append)
+        try:
+            with memory_guard(MEMORY_ADVICE):
+                logits = _forward(self.model, input_ids.to(self.device)).logits
+        finally:
+            handle.remove()
+        return seen[0].reshape(*input_ids.shape, -1), logits
+
+
+def choose_dtype(dtype: str | None, device: str) -> torch.dtype:
+    """Return the type of the model's arithmetic, auto (None) by device; ModelError if unfit."""
+    if device == "cpu" and dtype not in (None, "float32"):
+        raise ModelError(
+            f"dtype {dtype} is slow on CPU and crashes on some; use --dtype float32, or a GPU"
+        )
+    chosen = getattr(torch, dtype or ("float32" if device == "cpu" else "float16"))
+    assert isinstance(chosen, torch.dtype)
+    return chosen
+
+
+def _check_device(device: str) -> None:
+    if device == "cuda" and not torch.cuda.is_available():
+        raise ModelError(
+            "device cuda was asked for, but torch sees no GPU on this machine; "
+            "use --device cpu, or a machine and a torch build with CUDA"
+        )
+
+
+def _load_weights(source: ModelSource, dtype: torch.dtype, trust_remote_code: bool) -> Any:
+    require_gguf(source, "gguf", "accelerate")
+    with loading("weights", source):
+        model, report = AutoModelForCausalLM.from_pretrained(
+            **source.arguments(),
+            dtype=dtype,
+            trust_remote_code=trust_remote_code,
+            weights_only=True,
+            ignore_mismatched_sizes=True,
+            output_loading_info=True,
+        )
+    wrong = {name for name, *_ in report["mismatched_keys"]} | set(report["missing_keys"])
+    _check_complete(source, sorted(wrong))
+    return model
+
+
+def _check_complete(source: ModelSource, wrong: list[str]) -> None:
+    if wrong:
+        more = f" and {len(wrong) - 1} more" if len(wrong) > 1 else ""
+        raise ModelError(
+            f"model {source.name!r} lacks weights that its config asks for, or has them in another "
+            f"shape ({wrong[0]}{more}), and random ones would be in their place; "
+            "is it a causal language model?"
+        )
+
+
+def _forward(model: Any, input_ids: Tensor) -> Any:
+    with torch.inference_mode():
+        return model(input_ids=input_ids, use_cache=False)
+
+
+def _keys(model: Any, place: KeyPlace, input_ids: Tensor) -> Tensor:
+    seen: list[Tensor] = []
+    handle = place.watch(_stop_after(seen.append))
+    try:
+        _forward(model, input_ids)
+    except _KeyReached:
+        return seen[0].reshape(*input_ids.shape, -1)
+    finally:
+        handle.remove()
+    raise ModelError(
+        f"the forward pass of {type(model).__name__} never comes by the key; try another --key"
+    )
+
+
+def _stop_after(action: Callable[[Tensor], None]) -> Callable[[Tensor], None]:
+    def act_and_stop(key: Tensor) -> None:
+        action(key)
+        raise _KeyReached
+
+    return act_and_stop
+
+
+def _probe(name: str, model: Any, place: KeyPlace, vocabulary: int) -> int:
+    """Return the width of the keys, having checked that a position sees nothing to its right."""
+    input_ids = torch.tensor(PROBE, device=model.device) % vocabulary
+    keys = _keys(model, place, input_ids).float()
+    difference = (keys[0, 0] - keys[1, 0]).abs().max()
+    if not difference <= PROBE_TOLERANCE * keys.abs().max():
+        raise ModelError(
+            f"model {name!r} ({type(model).__name__}) is not causal: its hidden states depend "
+            "on later tokens; use a causal language model"
+        )
+    return keys.shape[-1]

@@ -1,0 +1,126 @@
+"""The model's tokenizer: texts to token ids with their byte offsets, and back."""
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from transformers import AutoTokenizer
+
+from retomaton_dist.errors import ModelError
+from retomaton_dist.lm.failures import loading
+from retomaton_dist.lm.offsets import Offsets, byte_offsets, offsets_by_length, token_lengths
+from retomaton_dist.lm.source import ModelSource, find_model, require_gguf
+from retomaton_dist.settings import ModelSettings
+
+Encoded = tuple[NDArray[np.int32], Offsets]
+
+
+@dataclass(frozen=True, eq=False)
+class Tokenizer:
+    """A fast tokenizer, without the special tokens that it might add of its own accord.
+
+    `bos` is what the model reads before a document: its BOS, else its EOS, None if it has
+    neither. `eos` may end a document. Every id is less than `vocabulary`.
+    """
+
+    name: str
+    bos: int | None
+    eos: int | None
+    vocabulary: int
+    fingerprint: str
+    backend: Any
+    lengths: NDArray[np.int64] | None
+
+    def encode(self, texts: Sequence[str]) -> list[Encoded]:
+        """Return for each text its token ids and the byte offset where each token begins."""
+        if self.lengths is None:
+            return self._encode_tracked(texts)
+        encodings = self.backend.encode_batch_fast(texts, add_special_tokens=False)
+        return [
+            self._with_offsets(text, np.asarray(encoding.ids, dtype=np.int32))
+            for text, encoding in zip(texts, encodings, strict=True)
+        ]
+
+    def _with_offsets(self, text: str, ids: NDArray[np.int32]) -> Encoded:
+        assert self.lengths is not None
+        size = len(text) if text.isascii() else len(text.encode())
+        offsets = offsets_by_length(ids, self.lengths, size)
+        return self._encode_tracked([text])[0] if offsets is None else (ids, offsets)
+
+    def _encode_tracked(self, texts: Sequence[str]) -> list[Encoded]:
+        encodings = self.backend.encode_batch(texts, add_special_tokens=False)
+        return [
+            (np.asarray(encoding.ids, dtype=np.int32), byte_offsets(text, _starts(encoding)))
+            for text, encoding in zip(texts, encodings, strict=True)
+        ]
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """Return the text of these tokens, special tokens included."""
+        return str(self.backend.decode([int(i) for i in ids], skip_special_tokens=False))
+
+
+def _starts(encoding: Any) -> NDArray[np.int64]:
+    return np.fromiter((start for start, _ in encoding.offsets), np.int64, len(encoding))
+
+
+def load_tokenizer(settings: ModelSettings) -> Tokenizer:
+    """Load the tokenizer that comes with the model, or raise ModelError."""
+    source = find_model(settings)
+    require_gguf(source, "gguf")
+    with loading("tokenizer", source):
+        tokenizer = AutoTokenizer.from_pretrained(
+            **source.arguments(), use_fast=True, trust_remote_code=settings.trust_remote_code
+        )
+    _check_files(source, tokenizer)
+    return wrap(source.name, tokenizer)
+
+
+def _check_files(source: ModelSource, tokenizer: Any) -> None:
+    # Without files transformers makes an empty tokenizer of the model's family.
+    names = [name for name in tokenizer.vocab_files_names.values() if name]
+    if names and not source.gguf and not any((source.folder / name).exists() for name in names):
+        raise ModelError(
+            f"model {source.name!r}: {source.folder} has no tokenizer ({', '.join(names)}); "
+            "add the files of the tokenizer that the model was trained with"
+        )
+
+
+def wrap(name: str, tokenizer: Any) -> Tokenizer:
+    """Wrap a tokenizer of transformers; ModelError if it is not a fast one."""
+    backend = getattr(tokenizer, "backend_tokenizer", None) if tokenizer.is_fast else None
+    if backend is None:
+        raise ModelError(
+            f"the tokenizer of model {name!r} is not a fast one, so it knows no offsets; "
+            "convert it to a tokenizer.json"
+        )
+    backend.no_truncation()
+    backend.no_padding()
+    eos = tokenizer.eos_token_id
+    bos = eos if tokenizer.bos_token_id is None else tokenizer.bos_token_id
+    return Tokenizer(
+        name=name,
+        bos=bos,
+        eos=eos,
+        vocabulary=1 + max(backend.get_vocab(with_added_tokens=True).values()),
+        fingerprint=_fingerprint(backend, bos, eos),
+        backend=backend,
+        lengths=token_lengths(backend),
+    )
+
+
+def _fingerprint(backend: Any, bos: int | None, eos: int | None) -> str:
+    # BOS and EOS decide what a document's entries are, and are not part of the serialised text.
+    return hashlib.sha256(f"{bos} {eos} {backend.to_str()}".encode()).hexdigest()
+
+
+def check_vocabulary(tokenizer: Tokenizer, model_vocabulary: int) -> None:
+    """Raise ModelError if the tokenizer has ids that the model has no embedding for."""
+    if tokenizer.vocabulary > model_vocabulary:
+        raise ModelError(
+            f"the tokenizer of {tokenizer.name!r} does not match the model: it has token ids up to "
+            f"{tokenizer.vocabulary - 1}, the model has {model_vocabulary} tokens; "
+            "use the tokenizer that the model was trained with"
+        )
