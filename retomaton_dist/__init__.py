@@ -1,0 +1,41 @@
+"""A scalable, distributed datastore system for retrieval automata (RetoMaton).
+
+    import retomaton_dist as rd
+
+    store = rd.extract("law.store", corpus="law/train.en", split="line", model="gpt2")
+    store = rd.open("law.store")
+    store.keys, store.values, store.pointers   # lazy dask arrays
+    store.rows([3, 1, 4])                      # keys, by memory map
+    store.entry(17).document.name              # where an entry comes from
+
+Everything heavy is imported when it is first used.
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from retomaton_dist.build import extract, tokenize
+    from retomaton_dist.reader import StoreReader
+
+__version__ = "0.1.0"
+__all__ = ["StoreReader", "extract", "open", "tokenize"]
+
+_PLACES = {
+    "extract": "retomaton_dist.build",
+    "tokenize": "retomaton_dist.build",
+    "StoreReader": "retomaton_dist.reader",
+}
+
+
+def open(path: str) -> "StoreReader":  # noqa: A001 - rd.open reads as it should
+    """Open a store for reading."""
+    from retomaton_dist.reader import StoreReader
+
+    return StoreReader.open(path)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PLACES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(_PLACES[name]), name)

@@ -1,0 +1,78 @@
+"""Building a store, stage after stage: what `retomaton tokenize`, `extract` and the job run."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from retomaton_dist.reader import StoreReader
+from retomaton_dist.resolve import split_keywords
+from retomaton_dist.runtime.cluster import Session
+from retomaton_dist.settings import (
+    CorpusSettings,
+    ExtractSettings,
+    ModelSettings,
+    WorkerSettings,
+)
+from retomaton_dist.stages import extract as extracting
+from retomaton_dist.stages import tokenize as tokenizing
+from storage.store import writing
+
+
+@dataclass(frozen=True)
+class BuildSettings:
+    """Everything that says how a store is built."""
+
+    corpus: CorpusSettings
+    model: ModelSettings
+    extract: ExtractSettings
+    workers: WorkerSettings
+
+
+def tokenize(store: str | Path, **settings: Any) -> StoreReader:
+    """Tokenise a corpus into a store, or what is missing of it.
+
+    Keywords are the flags of `retomaton tokenize`: `corpus` and `model` are needed.
+    """
+    corpus, model, workers = split_keywords(
+        (CorpusSettings, ModelSettings, WorkerSettings), settings
+    )
+    return run_tokenize(store, corpus, model, workers)
+
+
+def extract(store: str | Path, **settings: Any) -> StoreReader:
+    """Turn a corpus into a datastore with a causal LM, or do what is missing of it.
+
+    Keywords are the flags of `retomaton extract`: `corpus` and `model` are needed.
+    """
+    groups = (CorpusSettings, ModelSettings, ExtractSettings, WorkerSettings)
+    return run_extract(store, BuildSettings(*split_keywords(groups, settings)))
+
+
+def run_tokenize(
+    store: str | Path, corpus: CorpusSettings, model: ModelSettings, workers: WorkerSettings
+) -> StoreReader:
+    """Run the stage `tokenize`; everything is checked before anything is written."""
+    with Session(workers) as session:
+        planned = tokenizing.plan_tokenize(corpus, model)
+        with writing(store) as writer:
+            tokenizing.tokenize(writer, planned, session)
+    return StoreReader.open(store)
+
+
+def run_extract(store: str | Path, settings: BuildSettings) -> StoreReader:
+    """Run `tokenize` and `extract`; everything is checked before anything is written."""
+    with Session(settings.workers) as session:
+        planned = tokenizing.plan_tokenize(settings.corpus, settings.model)
+        outlined = extracting.check_model(settings.model, planned.tokenizer)
+        windowing = extracting.resolve(settings.extract, settings.model, outlined, session)
+        with writing(store) as writer:
+            tokenizing.tokenize(writer, planned, session)
+            extracting.extract(
+                writer,
+                settings.model,
+                outlined,
+                windowing,
+                settings.extract.chunk_entries,
+                session,
+            )
+    return StoreReader.open(store)

@@ -1,0 +1,112 @@
+"""What a command is, and how its settings become flags."""
+
+import argparse
+import dataclasses
+import textwrap
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NoReturn
+
+from retomaton_dist.resolve import GROUPS, help_of, is_required, make_group, read_file, type_of
+
+Arguments = argparse.Namespace
+
+
+@dataclass(frozen=True)
+class Command:
+    """A subcommand: `groups` name its groups of settings, `run` returns its exit code."""
+
+    name: str
+    summary: str
+    examples: str
+    run: Callable[["Invocation"], int]
+    groups: tuple[str, ...] = ()
+    arguments: Callable[[argparse.ArgumentParser], None] = lambda _: None
+    defaults: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Invocation:
+    """A command as it was called: the flags that were given, and the TOML file behind them."""
+
+    flags: Mapping[str, Any]
+    file: Mapping[str, Any]
+    defaults: Mapping[str, Mapping[str, Any]]
+
+    def group(self, name: str) -> Any:
+        """One group of settings, put together from flags, file and defaults, in that order."""
+        kind = GROUPS[name]
+        names = {item.name for item in dataclasses.fields(kind)}
+        given = {key: value for key, value in self.flags.items() if key in names}
+        return make_group(kind, given, {**self.defaults.get(name, {}), **self.file.get(name, {})})
+
+    def __getitem__(self, name: str) -> Any:
+        return self.flags[name]
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """A flag outside the groups."""
+        return self.flags.get(name, default)
+
+
+class Parser(argparse.ArgumentParser):
+    """An argument parser whose complaint is one line."""
+
+    def error(self, message: str) -> NoReturn:
+        """Say what is wrong and where help is; exit with 2."""
+        self.exit(2, f"{self.prog}: error: {message}; see `{self.prog} --help`\n")
+
+
+def add_command(subparsers: Any, command: Command) -> None:
+    """Add a subcommand with its flags, grouped as its settings are."""
+    parser = subparsers.add_parser(
+        command.name,
+        help=command.summary,
+        description=command.summary,
+        epilog="examples:\n" + textwrap.indent(textwrap.dedent(command.examples).strip(), "  "),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        argument_default=argparse.SUPPRESS,
+    )
+    command.arguments(parser)
+    for name in command.groups:
+        _add_group(parser, name, command.defaults.get(name, {}))
+    if command.groups:
+        parser.add_argument("--config", metavar="FILE", help="TOML file with settings; flags win")
+
+
+def invocation(command: Command, arguments: Arguments) -> Invocation:
+    """Bind what was given on the command line to the file it names."""
+    flags = {name: value for name, value in vars(arguments).items() if name != "command"}
+    config = flags.pop("config", None)
+    return Invocation(flags, read_file(config) if config else {}, command.defaults)
+
+
+def _add_group(parser: argparse.ArgumentParser, name: str, defaults: Mapping[str, Any]) -> None:
+    kind = GROUPS[name]
+    section = parser.add_argument_group(f"[{name}]", (kind.__doc__ or "").strip().splitlines()[0])
+    for item in dataclasses.fields(kind):
+        section.add_argument(
+            f"--{item.name.replace('_', '-')}",
+            dest=item.name,
+            help=_help(item, defaults).replace("%", "%%"),
+            **_arguments(item),
+        )
+
+
+def _arguments(item: "dataclasses.Field[Any]") -> dict[str, Any]:
+    kind, optional = type_of(item)
+    if kind is bool:
+        return {"action": "store_true"}
+    choices = item.metadata.get("choices")
+    offered = "|".join(["auto", *choices] if optional else choices) if choices else None
+    letter = {int: "N", float: "X", str: "TEXT", tuple: "PATH"}[kind]
+    return {"metavar": offered or letter, **({"nargs": "+"} if kind is tuple else {})}
+
+
+def _help(item: "dataclasses.Field[Any]", defaults: Mapping[str, Any]) -> str:
+    default = defaults.get(item.name, item.default)
+    if is_required(item) and item.name not in defaults:
+        return f"{help_of(item)} (needed)"
+    if default is False:
+        return help_of(item)
+    shown = item.metadata.get("shown") or ("auto" if default is None else default)
+    return f"{help_of(item)} (default: {shown})"

@@ -1,0 +1,1 @@
+"""`retomaton demo`: everything, end to end."""

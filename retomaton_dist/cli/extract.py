@@ -1,0 +1,58 @@
+"""`retomaton extract`: from text and a model to a datastore."""
+
+import argparse
+
+from retomaton_dist.cli.command import Command, Invocation
+from retomaton_dist.cli.store_argument import add_store, store_of
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the store, and the switch that only estimates."""
+    add_store(parser)
+    parser.add_argument(
+        "--dry-run",
+        action="store_true",
+        help="count the tokens, time the model on a few batches, and say what the run would "
+        "need against what is free; nothing is written",
+    )
+
+
+def run(call: Invocation) -> int:
+    """Build the datastore, or say what building it would take."""
+    groups = [call.group(name) for name in COMMAND.groups]
+    store = store_of(call)
+    from retomaton_dist.build import BuildSettings, run_extract
+    from retomaton_dist.describe import as_text
+    from retomaton_dist.dry_run import dry_run
+
+    settings = BuildSettings(*groups)
+    if call.get("dry_run"):
+        print(dry_run(store, settings).as_text())
+    else:
+        print(as_text(run_extract(store, settings).describe()))
+    return 0
+
+
+COMMAND = Command(
+    name="extract",
+    summary="Turn a corpus into a datastore: a key, a value and a pointer for every token.",
+    groups=("corpus", "model", "extract", "workers"),
+    arguments=add_arguments,
+    run=run,
+    examples="""
+        one sentence per line, a hub model, one worker per GPU or CPU:
+          retomaton extract law.store --corpus law/train.en --split line --model gpt2
+
+        what would it take?
+          retomaton extract law.store --corpus law/train.en --split line --model gpt2 --dry-run
+
+        killed? the same command again does only what is missing.
+
+        articles that begin with ` = Title = `, longer context, four workers on a cluster:
+          retomaton extract wiki.store --corpus wiki.train.txt --split 'regex: = [^=]' \\
+              --model ./wiki7M --context 512 --stride 256 --workers 4 --address auto
+
+        all settings from a file, one of them from a flag:
+          retomaton extract --config build.toml --workers 2
+    """,
+)

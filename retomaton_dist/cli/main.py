@@ -1,0 +1,65 @@
+"""The entry point: finds the command, runs it, and turns errors into one line and an exit code."""
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+
+from retomaton_dist import __version__
+from retomaton_dist.cli import extract, inspect, tokenize, verify
+from retomaton_dist.cli.command import Command, Parser, add_command, invocation
+from retomaton_dist.errors import RetomatonError
+
+COMMANDS = {module.COMMAND.name: module.COMMAND for module in (tokenize, extract, inspect, verify)}
+
+EPILOG = """\
+a first look:
+  retomaton demo                                    everything, end to end, in a few minutes
+with your own text and model:
+  retomaton extract law.store --corpus law/train.en --split line --model gpt2 --dry-run
+  retomaton extract law.store --corpus law/train.en --split line --model gpt2
+  retomaton inspect law.store
+  retomaton verify law.store
+on a cluster:
+  ray job submit --working-dir . -- python -m jobs.build_datastore --config build.toml
+
+Settings come from flags, or from one TOML file (--config) with a table per group; flags win.
+`retomaton COMMAND --help` explains each command by example.
+exit codes: 0 done, 1 verify found damage, 2 bad input or a failed run, 130 interrupted.
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit code."""
+    parsed: argparse.Namespace = _parser().parse_args(arguments)
+    command: Command = COMMANDS[parsed.command]
+    try:
+        return command.run(invocation(command, parsed))
+    except RetomatonError as error:
+        print(f"retomaton {command.name}: error: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print(
+            "interrupted; what is finished is kept: run the same command again to go on",
+            file=sys.stderr,
+        )
+        return 130
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = Parser(
+        prog="retomaton",
+        description="Build, look into and check datastores for retrieval automata.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"retomaton_dist {__version__}")
+    subparsers = parser.add_subparsers(
+        dest="command", metavar="COMMAND", required=True, parser_class=Parser
+    )
+    for command in COMMANDS.values():
+        add_command(subparsers, command)
+    return parser

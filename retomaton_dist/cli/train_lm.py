@@ -1,0 +1,1 @@
+"""`retomaton train-lm`: a small language model from scratch, or fine-tuning."""

@@ -1,0 +1,131 @@
+"""Reading the documents that begin in a piece of a source, with their place."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from retomaton_dist.corpus.pieces import Piece, Split
+from retomaton_dist.corpus.sources import Source
+from retomaton_dist.errors import CorpusError
+
+
+@dataclass(frozen=True)
+class Text:
+    """A document's text; `offset` is its first byte (.parquet: its row) in the source."""
+
+    name: str
+    offset: int
+    text: str
+
+
+def read_documents(source: Source, piece: Piece, split: Split) -> Iterator[Text]:
+    """Yield, in order, the documents that begin in the piece, the empty ones among them."""
+    source.check_unchanged()
+    if source.kind == "parquet":
+        yield from _rows(source, piece, split.field)
+        return
+    with Path(source.path).open("rb") as file:
+        if split.kind == "file":
+            yield Text(source.name, 0, _decode(file.read(), source, 0))
+        elif split.kind == "regex":
+            yield from _sections(file, source, piece, split)
+        elif source.kind == "jsonl":
+            yield from _records(file, source, piece, split.field)
+        else:
+            yield from _text_lines(file, source, piece)
+
+
+def _text_lines(file: BinaryIO, source: Source, piece: Piece) -> Iterator[Text]:
+    for offset, line in _lines(file, piece):
+        text = _decode(line, source, offset).removesuffix("\n").removesuffix("\r")
+        yield Text(f"{source.name}@{offset}", offset, text)
+
+
+def _sections(file: BinaryIO, source: Source, piece: Piece, split: Split) -> Iterator[Text]:
+    """Documents begun by a matching line; what stands before the first one is a document too."""
+    begun: tuple[str, int] | None = None
+    parts: list[str] = []
+    for offset, line in _lines(file, piece, beyond=True):
+        text = _decode(line, source, offset)
+        if offset == 0 or split.begins(text.removesuffix("\n").removesuffix("\r")):
+            if begun:
+                yield Text(*begun, "".join(parts))
+            begun, parts = (text.strip() or source.name, offset), []
+            if offset >= piece.stop:
+                return
+        if begun:
+            parts.append(text)
+        elif offset >= piece.stop:
+            return
+    if begun:
+        yield Text(*begun, "".join(parts))
+
+
+def _records(file: BinaryIO, source: Source, piece: Piece, field: str) -> Iterator[Text]:
+    for offset, line in _lines(file, piece):
+        if line.strip():
+            record = _record(_decode(line, source, offset), source, offset)
+            yield Text(f"{source.name}@{offset}", offset, _field(record, field, source, offset))
+
+
+def _record(line: str, source: Source, offset: int) -> object:
+    try:
+        return json.loads(line)
+    except ValueError as error:
+        raise CorpusError(
+            f"{source.path}: no JSON in the line at byte {offset}: {error}"
+        ) from error
+
+
+def _field(record: object, field: str, source: Source, offset: int) -> str:
+    place = f"{source.path}: the record at byte {offset}"
+    if not isinstance(record, dict):
+        raise CorpusError(f"{place} is no JSON object")
+    if field not in record:
+        raise CorpusError(f"{place} has no field {field}; it has {', '.join(record)}: use --field")
+    if not isinstance(record[field], str):
+        raise CorpusError(f"{place}: field {field} is no text")
+    return str(record[field])
+
+
+def _rows(source: Source, piece: Piece, column: str) -> Iterator[Text]:
+    from pyarrow import parquet, types
+
+    file = parquet.ParquetFile(source.path)
+    schema = file.schema_arrow
+    if column not in schema.names:
+        raise CorpusError(
+            f"{source.path} has no column {column}; it has {', '.join(schema.names)}: use --field"
+        )
+    kind = schema.field(column).type
+    if not (types.is_string(kind) or types.is_large_string(kind)):
+        raise CorpusError(f"{source.path}: column {column} is {kind}, not text")
+    row = sum(file.metadata.row_group(group).num_rows for group in range(piece.start))
+    for group in range(piece.start, piece.stop):
+        for text in file.read_row_group(group, columns=[column])[column].to_pylist():
+            yield Text(f"{source.name}@{row}", row, text or "")
+            row += 1
+
+
+def _lines(file: BinaryIO, piece: Piece, *, beyond: bool = False) -> Iterator[tuple[int, bytes]]:
+    """Lines that begin in the piece, with their offsets; with `beyond`, also all after it."""
+    offset = piece.start
+    if offset:
+        # From one byte before: skips the rest of a line, or just the newline that ended it.
+        file.seek(offset - 1)
+        offset += len(file.readline()) - 1
+    while (beyond or offset < piece.stop) and (line := file.readline()):
+        yield offset, line
+        offset += len(line)
+
+
+def _decode(data: bytes, source: Source, offset: int) -> str:
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        raise CorpusError(
+            f"{source.path}: byte {offset + error.start} is not UTF-8; convert the file first "
+            f"(iconv -f ENCODING -t utf-8)"
+        ) from None

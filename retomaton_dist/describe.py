@@ -1,0 +1,114 @@
+"""What a store holds, for people and for machines: the contents of `retomaton inspect`."""
+
+from pathlib import Path
+
+from storage import lock
+from storage.canonical import Json
+from storage.manifest import VERSION, Stage
+from storage.store import Store
+
+_FOLDERS = {"tokenize": "corpus", "extract": "datastore.zarr"}
+
+
+def describe(store: Store) -> Json:
+    """All facts about a store from its manifest alone; folders are scanned only while running."""
+    facts = {name: stage.facts for name, stage in store.manifest.stages.items()}
+    tokenize, extract = facts.get("tokenize", {}), facts.get("extract", {})
+    return {
+        "path": str(store.path),
+        "format_version": VERSION,
+        "entries": extract.get("entries", tokenize.get("entries")),
+        "dimension": extract.get("dimension"),
+        "documents": tokenize.get("documents"),
+        "tokens": tokenize.get("tokens"),
+        "skipped_documents": tokenize.get("skipped"),
+        "corpus": _corpus(tokenize),
+        "model": extract.get("model"),
+        "architecture": extract.get("architecture"),
+        "tokenizer": tokenize.get("tokenizer"),
+        "writer": lock.owner(store.path),
+        "bytes": _bytes(store),
+        "stages": {name: _stage(store, name) for name in store.manifest.stages},
+    }
+
+
+def _corpus(facts: Json) -> Json | None:
+    names = ("sources", "source_bytes", "first_source")
+    return {name: facts[name] for name in names} if facts else None
+
+
+def _stage(store: Store, name: str) -> Json:
+    stage = store.manifest.stages[name]
+    done = stage.units if stage.done else len(store.units(name))
+    return {
+        "status": stage.status,
+        "digest": stage.digest,
+        "config": stage.config,
+        "config_hash": stage.config_hash,
+        "units": stage.units,
+        "units_done": done,
+        "facts": stage.facts,
+        "made_with": stage.made_with,
+    }
+
+
+def _bytes(store: Store) -> Json:
+    parts: Json = {}
+    for name, stage in store.manifest.stages.items():
+        folder = _FOLDERS.get(name, name)
+        parts[folder] = stage.bytes if stage.done else _size(store.path / folder)
+    if "extract" in store.manifest.stages:
+        parts |= _arrays(store.manifest.stages["extract"])
+    top = [size for name, size in parts.items() if "/" not in name]
+    return {**parts, "total": sum(top)}
+
+
+def _arrays(stage: Stage) -> Json:
+    if not stage.done:
+        return {}
+    rows, width = stage.facts["entries"], stage.facts["dimension"]
+    sizes = {"keys": 2 * rows * width, "values": 4 * rows, "pointers": 8 * rows}
+    return {f"datastore.zarr/{name}": size for name, size in sizes.items()}
+
+
+def _size(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+
+
+def as_text(facts: Json) -> str:
+    """The same for people."""
+    lines = [str(facts["path"]), *_headline(facts), ""]
+    lines += [_stage_line(name, stage) for name, stage in facts["stages"].items()]
+    lines += ["", *(f"  {_human(size):>10}  {part}" for part, size in facts["bytes"].items())]
+    return "\n".join(lines)
+
+
+def _headline(facts: Json) -> list[str]:
+    corpus = facts["corpus"] or {}
+    rows = {
+        "corpus": corpus
+        and f"{corpus['sources']:,} files, {_human(corpus['source_bytes'])}, "
+        f"first {corpus['first_source']}",
+        "model": facts["model"] and f"{facts['model']} ({facts['architecture']})",
+        "tokenizer": facts["tokenizer"],
+        "documents": facts["documents"]
+        and f"{facts['documents']:,} ({facts['skipped_documents']:,} empty ones skipped)",
+        "entries": facts["entries"] and f"{facts['entries']:,}",
+        "dimension": facts["dimension"],
+        "writer": facts["writer"] and f"being written by {facts['writer']}",
+    }
+    return [f"  {name:<10} {value}" for name, value in rows.items() if value]
+
+
+def _stage_line(name: str, stage: Json) -> str:
+    if stage["status"] == "done":
+        return f"  {name:<10} done     {stage['digest'][:16]}"
+    return f"  {name:<10} running  {stage['units_done']:,} of {stage['units']:,} units"
+
+
+def _human(size: float) -> str:
+    for unit in ("B", "KB", "MB", "GB"):
+        if size < 1000:
+            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1000
+    return f"{size:.1f} TB"

@@ -1,0 +1,1 @@
+"""The stages of a build, in order: tokenize, extract. They talk only through the store."""
