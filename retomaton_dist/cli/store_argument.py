@@ -1,6 +1,8 @@
 """The argument that most commands share: which store."""
 
 import argparse
+import os
+from pathlib import Path
 
 from retomaton_dist.cli.command import Invocation
 from retomaton_dist.errors import BadInput
@@ -16,4 +18,9 @@ def store_of(call: Invocation) -> str:
     store = call.get("store") or call.file.get("store")
     if not store:
         raise BadInput("no store was named; give its folder, or `store = ...` in the --config file")
+    if "RAY_JOB_CONFIG_JSON_ENV_VAR" in os.environ and not Path(store).is_absolute():
+        raise BadInput(
+            f"store {store}: a job's working directory is a copy that goes away; give an absolute "
+            f"path on a file system that all nodes of the cluster share"
+        )
     return str(store)

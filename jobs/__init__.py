@@ -1,0 +1,1 @@
+"""What a cluster runs: one thin file per job, for `ray job submit`."""

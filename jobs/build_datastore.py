@@ -1,0 +1,21 @@
+"""Builds a datastore from one TOML file, as a Ray job.
+
+    ray job submit --working-dir . -- python -m jobs.build_datastore --config build.toml
+
+The flags are those of `retomaton extract`, and so are the exit codes: 0 done, 2 bad input or a
+failed run. Submitted again after a failure, it does only what is missing.
+"""
+
+import sys
+from collections.abc import Sequence
+
+from retomaton_dist.cli import main
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Build the datastore; return the exit code that becomes the job's."""
+    return main(["extract", *arguments])
+
+
+if __name__ == "__main__":
+    sys.exit(run(sys.argv[1:]))
