@@ -1,0 +1,41 @@
+# Two commands do everything on a fresh clone: `make demo` and `make test`.
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+VENV ?= .venv
+BIN := $(VENV)/bin
+# faiss-cpu and faiss-gpu exclude each other: `make demo FAISS=gpu` on a machine with a GPU.
+FAISS ?= cpu
+INSTALLED := $(VENV)/.installed-$(FAISS)
+
+.PHONY: demo test test-slow lint bench clean help
+
+help:
+	@echo "make demo       install, then run everything end to end on Python's own library"
+	@echo "make test       install, then format and lint checks, types, and the tests"
+	@echo "make test-slow  the tests that take minutes"
+	@echo "make bench      the benchmarks: ratios against named peers"
+	@echo "make clean      remove the virtual environment and the demo"
+
+$(INSTALLED): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[$(FAISS),gguf,dev]'
+	touch $@
+
+demo: $(INSTALLED)
+	$(BIN)/retomaton demo
+
+lint: $(INSTALLED)
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+test: lint
+	$(BIN)/pytest -m "not slow"
+
+test-slow: lint
+	$(BIN)/pytest -m slow
+
+bench: $(INSTALLED)
+	for script in tests/benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
+
+clean:
+	rm -rf $(VENV) retomaton-demo
