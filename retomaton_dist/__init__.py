@@ -15,13 +15,14 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from retomaton_dist.build import extract, tokenize
+    from retomaton_dist.build import cluster, extract, tokenize
     from retomaton_dist.reader import StoreReader
 
 __version__ = "0.1.0"
-__all__ = ["StoreReader", "extract", "open", "tokenize"]
+__all__ = ["StoreReader", "cluster", "extract", "open", "tokenize"]
 
 _PLACES = {
+    "cluster": "retomaton_dist.build",
     "extract": "retomaton_dist.build",
     "tokenize": "retomaton_dist.build",
     "StoreReader": "retomaton_dist.reader",

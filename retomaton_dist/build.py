@@ -8,14 +8,17 @@ from retomaton_dist.reader import StoreReader
 from retomaton_dist.resolve import split_keywords
 from retomaton_dist.runtime.cluster import Session
 from retomaton_dist.settings import (
+    ClusterSettings,
     CorpusSettings,
     ExtractSettings,
     ModelSettings,
+    TokenizeSettings,
     WorkerSettings,
 )
+from retomaton_dist.stages import cluster as clustering
 from retomaton_dist.stages import extract as extracting
 from retomaton_dist.stages import tokenize as tokenizing
-from storage.store import writing
+from storage.store import Store, writing
 
 
 @dataclass(frozen=True)
@@ -24,6 +27,7 @@ class BuildSettings:
 
     corpus: CorpusSettings
     model: ModelSettings
+    tokenize: TokenizeSettings
     extract: ExtractSettings
     workers: WorkerSettings
 
@@ -33,10 +37,8 @@ def tokenize(store: str | Path, **settings: Any) -> StoreReader:
 
     Keywords are the flags of `retomaton tokenize`: `corpus` and `model` are needed.
     """
-    corpus, model, workers = split_keywords(
-        (CorpusSettings, ModelSettings, WorkerSettings), settings
-    )
-    return run_tokenize(store, corpus, model, workers)
+    groups = (CorpusSettings, ModelSettings, TokenizeSettings, WorkerSettings)
+    return run_tokenize(store, *split_keywords(groups, settings))
 
 
 def extract(store: str | Path, **settings: Any) -> StoreReader:
@@ -44,25 +46,47 @@ def extract(store: str | Path, **settings: Any) -> StoreReader:
 
     Keywords are the flags of `retomaton extract`: `corpus` and `model` are needed.
     """
-    groups = (CorpusSettings, ModelSettings, ExtractSettings, WorkerSettings)
+    groups = (CorpusSettings, ModelSettings, TokenizeSettings, ExtractSettings, WorkerSettings)
     return run_extract(store, BuildSettings(*split_keywords(groups, settings)))
 
 
+def cluster(store: str | Path, **settings: Any) -> StoreReader:
+    """Cluster a store's entries into states, or do what is missing of it.
+
+    Keywords are the flags of `retomaton cluster`; without any, k-means with N / 100 states.
+    """
+    return run_cluster(store, *split_keywords((ClusterSettings, WorkerSettings), settings))
+
+
 def run_tokenize(
-    store: str | Path, corpus: CorpusSettings, model: ModelSettings, workers: WorkerSettings
+    store: str | Path,
+    corpus: CorpusSettings,
+    model: ModelSettings,
+    settings: TokenizeSettings,
+    workers: WorkerSettings,
 ) -> StoreReader:
     """Run the stage `tokenize`; everything is checked before anything is written."""
     with Session(workers) as session:
-        planned = tokenizing.plan_tokenize(corpus, model)
+        planned = tokenizing.plan_tokenize(corpus, model, settings)
         with writing(store) as writer:
             tokenizing.tokenize(writer, planned, session)
+    return StoreReader.open(store)
+
+
+def run_cluster(
+    store: str | Path, settings: ClusterSettings, workers: WorkerSettings
+) -> StoreReader:
+    """Run the stage `cluster/NAME` over a store whose extraction is finished."""
+    Store.open(store).stage("extract")
+    with Session(workers) as session, writing(store) as writer:
+        clustering.cluster(writer, settings, session)
     return StoreReader.open(store)
 
 
 def run_extract(store: str | Path, settings: BuildSettings) -> StoreReader:
     """Run `tokenize` and `extract`; everything is checked before anything is written."""
     with Session(settings.workers) as session:
-        planned = tokenizing.plan_tokenize(settings.corpus, settings.model)
+        planned = tokenizing.plan_tokenize(settings.corpus, settings.model, settings.tokenize)
         outlined = extracting.check_model(settings.model, planned.tokenizer)
         windowing = extracting.resolve(settings.extract, settings.model, outlined, session)
         with writing(store) as writer:

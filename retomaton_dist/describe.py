@@ -1,5 +1,6 @@
 """What a store holds, for people and for machines: the contents of `retomaton inspect`."""
 
+import textwrap
 from pathlib import Path
 
 from storage import lock
@@ -72,14 +73,27 @@ def _arrays(stage: Stage) -> Json:
 
 
 def _size(folder: Path) -> int:
-    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+    return sum(_file_size(path) for path in folder.rglob("*"))
+
+
+def _file_size(path: Path) -> int:
+    try:
+        return path.stat().st_size if path.is_file() else 0
+    except FileNotFoundError:
+        # A writer is at work: its temporary files come and go.
+        return 0
 
 
 def as_text(facts: Json) -> str:
     """The same for people."""
     lines = [str(facts["path"]), *_headline(facts), ""]
     lines += [_stage_line(name, stage) for name, stage in facts["stages"].items()]
-    lines += ["", *(f"  {_human(size):>10}  {part}" for part, size in facts["bytes"].items())]
+    lines += [""] + [
+        clustering_as_text(name.removeprefix("cluster/"), stage) + "\n"
+        for name, stage in facts["stages"].items()
+        if name.startswith("cluster/") and stage["status"] == "done"
+    ]
+    lines += [*(f"  {_human(size):>10}  {part}" for part, size in facts["bytes"].items())]
     return "\n".join(lines)
 
 
@@ -112,3 +126,24 @@ def _human(size: float) -> str:
             return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
         size /= 1000
     return f"{size:.1f} TB"
+
+
+def clustering_as_text(name: str, stage: Json) -> str:
+    """A clustering for people."""
+    facts, config = stage["facts"], stage["config"]
+    path = f", {facts['path']}" if "path" in facts else ""
+    rows = [
+        f"{name}: {facts['states']:,} states of {facts['entries']:,} entries "
+        f"({config['algorithm']}{path})",
+        f"  members    min {facts['smallest']:,}, median {facts['median']:,.0f}, "
+        f"p99 {facts['p99']:,.0f}, max {facts['largest']:,}; {facts['empty']:,} states empty",
+        f"  values     {facts['several_values']:.1%} of the states have more than one",
+    ]
+    if facts["inertia"] is not None:
+        distance = facts["mean_distance"]
+        rows.append(f"  inertia    {facts['inertia']:.6g}, mean distance {distance:.4g}")
+    rows += [
+        f"  giant      state {giant['state']} holds {giant['size']:,} entries, {giant['share']:.1%}"
+        for giant in facts["giants"]
+    ]
+    return "\n".join([*rows, "", textwrap.indent(facts["histogram"], "  ")])

@@ -83,11 +83,11 @@ class Estimate:
 def dry_run(store: str | Path, settings: BuildSettings) -> Estimate:
     """Count, time and estimate; the store is not touched."""
     with Session(settings.workers) as session:
-        planned = plan_tokenize(settings.corpus, settings.model)
+        planned = plan_tokenize(settings.corpus, settings.model, settings.tokenize)
         outlined = check_model(settings.model, planned.tokenizer)
         windowing = resolve(settings.extract, settings.model, outlined, session)
-        lengths, skipped = _count(planned, session)
         crew = session.crew(gpu=windowing.device == "cuda")
+        lengths, skipped = _count(planned, session)
         rate, memory = _timed(settings.model, windowing, crew, session)
     entries = int(lengths.sum())
     shape = choose_shape(max(entries, 1), outlined.dimension, settings.extract.chunk_entries)

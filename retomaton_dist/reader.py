@@ -1,5 +1,6 @@
 """`rd.open("my.store")`: typed, read-only access to what lies in a store."""
 
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,6 +15,7 @@ from retomaton_dist.errors import BadInput
 from storage.canonical import Json
 from storage.corpus import Corpus, Document
 from storage.datastore import Datastore, Keys
+from storage.states import States
 from storage.store import Store
 
 if TYPE_CHECKING:
@@ -39,6 +41,10 @@ class Entry:
     def source(self) -> str:
         """The file that the entry's document was read from."""
         return self.document.source
+
+
+class OutOfRange(BadInput, IndexError):
+    """There is no such entry or document. An IndexError too: it is what ends an iteration."""
 
 
 class Documents(Sequence[Document]):
@@ -114,9 +120,12 @@ class StoreReader:
 
     def rows(self, entries: ArrayLike) -> Keys:
         """Keys of any entries, in microseconds per row, from the memory map."""
-        chosen = np.asarray(entries, np.int64)
+        chosen = np.asarray(entries)
+        if chosen.size and chosen.dtype.kind not in "iu":
+            raise BadInput(f"{self.path}: entries are whole numbers, not {chosen.dtype}")
+        chosen = chosen.astype(np.int64)
         if chosen.size and not (chosen.min() >= 0 and chosen.max() < self.entries):
-            raise BadInput(f"{self.path}: an entry is outside 0..{self.entries - 1}")
+            raise OutOfRange(f"{self.path}: an entry is outside 0..{self.entries - 1}")
         rows: Keys = self._datastore.keys[chosen]
         return rows
 
@@ -135,6 +144,10 @@ class StoreReader:
             position=position,
             place=int(corpus.token_offsets[token]),
         )
+
+    def states(self, name: str = "kmeans") -> States:
+        """A clustering: `centroids`, `state_of_entry` and `sizes`, memory-mapped."""
+        return self.store.states(name)
 
     def describe(self) -> Json:
         """What `retomaton inspect --json` prints."""
@@ -156,7 +169,7 @@ class StoreReader:
 
 
 def _checked(number: int, count: int, what: str) -> int:
-    chosen = int(number) + count if int(number) < 0 else int(number)
+    chosen = operator.index(number) + (count if number < 0 else 0)
     if not 0 <= chosen < count:
-        raise BadInput(f"{what} {number} is outside 0..{count - 1}")
+        raise OutOfRange(f"{what} {number} is outside 0..{count - 1}")
     return chosen

@@ -16,14 +16,18 @@ from typing import Any, TypeVar
 
 from retomaton_dist import settings
 from retomaton_dist.errors import BadInput
+from retomaton_dist.lm.train_settings import TrainSettings
 
 Group = TypeVar("Group")
 
 GROUPS: dict[str, type[Any]] = {
     "corpus": settings.CorpusSettings,
     "model": settings.ModelSettings,
+    "tokenize": settings.TokenizeSettings,
     "extract": settings.ExtractSettings,
+    "cluster": settings.ClusterSettings,
     "workers": settings.WorkerSettings,
+    "train": TrainSettings,
 }
 TOP_LEVEL = ("store",)
 
@@ -41,6 +45,8 @@ def read_file(path: str | Path) -> dict[str, Any]:
         _check_known(name, [*TOP_LEVEL, *GROUPS], f"--config {path}")
         if name in GROUPS:
             _check_table(path, name, value)
+        elif not isinstance(value, str):
+            raise BadInput(f"--config {path}: {name} must be text, not {value}")
     return {name: _renamed(value) for name, value in document.items()}
 
 
@@ -85,8 +91,17 @@ def checked(field: "dataclasses.Field[Any]", value: Any) -> Any:
         offered = ", ".join(["auto", *choices] if optional else choices)
         raise BadInput(f"--{_flag(field)} {value}: choose one of {offered}")
     if kind is tuple:
-        return (value,) if isinstance(value, str | Path) else tuple(str(item) for item in value)
+        return _listed(field, value)
     return _converted(field, kind, value)
+
+
+def _listed(field: "dataclasses.Field[Any]", value: Any) -> tuple[str, ...]:
+    items = (value,) if isinstance(value, str | Path) else value
+    if not (
+        isinstance(items, list | tuple) and all(isinstance(item, str | Path) for item in items)
+    ):
+        raise BadInput(f"--{_flag(field)} {value}: must be text or a list of texts")
+    return tuple(str(item) for item in items)
 
 
 def _converted(field: "dataclasses.Field[Any]", kind: type[Any], value: Any) -> Any:

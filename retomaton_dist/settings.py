@@ -30,6 +30,12 @@ class CorpusSettings:
         None,
     )
     field: str = option("the field of .jsonl records, or column of .parquet, that is text", "text")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TokenizeSettings:
+    """How documents become tokens."""
+
     end: str = option("what ends a document: its last value", "eos", choices=("eos", "none"))
     unit_bytes: int = option("bytes of source per unit of tokenizing", 4 << 20)
 
@@ -72,6 +78,26 @@ class ExtractSettings:
         None,
     )
     chunk_entries: int | None = option("entries per Zarr chunk; auto: by key width", None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClusterSettings:
+    """How entries become states."""
+
+    name: str | None = option("of the clustering; several may coexist", None, shown="the algorithm")
+    algorithm: str = option(
+        "kmeans; greedy: entries absorb near neighbours of equal value; none: every entry is its "
+        "own state",
+        "kmeans",
+        choices=("kmeans", "greedy", "none"),
+    )
+    states: int | None = option("number of states K of kmeans; auto: entries / 100", None)
+    iterations: int = option("of kmeans, at most; it stops when little changes", 20)
+    sample: int | None = option(
+        "entries that kmeans learns from; auto: all, but at most 256 per state", None
+    )
+    seed: int = option("of what is drawn at random", 1)
+    neighbours: int = option("neighbours that an entry may absorb (greedy): more, fewer states", 10)
 
 
 @dataclass(frozen=True, kw_only=True)

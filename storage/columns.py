@@ -45,7 +45,8 @@ def map_batch(path: Path) -> pa.RecordBatch:
 def map_columns(path: Path, dtypes: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
     """Map the columns of an Arrow file as arrays, copying nothing; other types are damage."""
     batch = map_batch(path)
-    found = {name: _unwrap(path, batch, name) for name in dtypes if name in batch.schema.names}
+    present = [name for name in dtypes if batch.schema.get_field_index(name) >= 0]
+    found = {name: _unwrap(path, batch, name) for name in present}
     wrong = [name for name in dtypes if name not in found or found[name].dtype != dtypes[name]]
     if wrong:
         raise DamagedStore(f"{path} lacks column {wrong[0]} of type {np.dtype(dtypes[wrong[0]])}")
@@ -63,7 +64,7 @@ class ColumnBuilder:
         self.length = 0
         self._dtypes = {name: np.dtype(dtype) for name, dtype in dtypes.items()}
         with files.clear_errors(path):
-            path.parent.mkdir(parents=True, exist_ok=True)
+            files.make_folder(path.parent)
             self._files = {name: self._scratch(name).open("wb") for name in dtypes}
 
     def append(self, part: Mapping[str, NDArray[Any]]) -> None:

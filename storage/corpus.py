@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from storage import columns
 from storage.errors import DamagedStore
 from storage.files import FileDigest
+from storage.sending import WithoutCaches
 
 FOLDER = "corpus"
 TOKENS = f"{FOLDER}/tokens.arrow"
@@ -122,7 +123,7 @@ def _merge_documents(parts: Iterable[Path]) -> pa.RecordBatch:
 
 
 @dataclass(frozen=True)
-class Corpus:
+class Corpus(WithoutCaches):
     """Read access to a tokenised corpus: memory-mapped, nothing loaded.
 
     `prefix` is the token that the model reads before a document, or None; `vocabulary` is the

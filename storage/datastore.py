@@ -19,6 +19,7 @@ from storage.chunks import ChunkStore
 from storage.errors import BadInput, DamagedStore
 from storage.files import FileDigest
 from storage.rows import map_rows
+from storage.sending import WithoutCaches
 
 FOLDER = "datastore.zarr"
 DTYPES = {"keys": "<f2", "values": "<i4", "pointers": "<i8"}
@@ -49,6 +50,10 @@ class Shape:
         """First entry of a chunk and the one past its last."""
         first = chunk * self.chunk_entries
         return first, min(first + self.chunk_entries, self.entries)
+
+    def entry_range(self, chunks: range) -> tuple[int, int]:
+        """First entry of consecutive chunks and the one past their last."""
+        return self.chunk_range(chunks[0])[0], self.chunk_range(chunks[-1])[1]
 
     def array(self, name: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Shape and chunk shape of one of the three arrays."""
@@ -121,7 +126,7 @@ def write_chunk(
 
 
 @dataclass(frozen=True)
-class Datastore:
+class Datastore(WithoutCaches):
     """Read access to a finished datastore. Opening checks that every chunk is there and whole."""
 
     folder: Path

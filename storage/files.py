@@ -66,10 +66,10 @@ class DurableFile(io.RawIOBase):
         os.fsync(self._descriptor)
 
     def close(self) -> None:
-        """Close the descriptor once."""
+        """Close the descriptor once, even if closing it reports an error."""
         if not self.closed:
+            super().close()
             os.close(self._descriptor)
-        super().close()
 
     @property
     def result(self) -> FileDigest:
@@ -82,7 +82,7 @@ def replacing(path: Path) -> Iterator[DurableFile]:
     """Yield a file that becomes `path` when the block ends well, and vanishes when it does not."""
     temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}{TEMPORARY}")
     with clear_errors(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(path.parent)
         try:
             with DurableFile(temporary) as file:
                 yield file
@@ -111,6 +111,14 @@ def digest_of(path: Path) -> FileDigest:
             result.update(block)
             size += len(block)
     return FileDigest(result.hexdigest(), size)
+
+
+def make_folder(folder: Path) -> None:
+    """Create `folder` and what it lies in, durably; what exists stays as it is."""
+    if not folder.is_dir():
+        make_folder(folder.parent)
+        folder.mkdir(exist_ok=True)
+        flush_folder(folder.parent)
 
 
 def flush_folder(folder: Path) -> None:

@@ -13,6 +13,7 @@ FORMAT = "retomaton-store"
 VERSION = 1
 MANIFEST_NAME = "store.json"
 
+_ABSENT = "(absent)"
 _REMEDY = "restore store.json from a copy, or build the store anew in another folder"
 
 
@@ -81,9 +82,9 @@ def write(store: Path, manifest: Manifest) -> None:
 def read(store: Path) -> Manifest:
     """Read and check the manifest; a foreign, newer or damaged one is refused."""
     path = store / MANIFEST_NAME
-    if not store.is_dir():
-        raise NotAStore(f"{store}: no such store; `retomaton extract {store} --help` makes one")
     try:
+        if not store.is_dir():
+            raise NotAStore(f"{store}: no such store; `retomaton extract {store} --help` makes one")
         data = path.read_bytes()
     except FileNotFoundError:
         raise NotAStore(f"{store} is not a store: it has no {MANIFEST_NAME}") from None
@@ -125,9 +126,13 @@ def _differences(old: Any, new: Any, prefix: str = "") -> list[str]:
         return [
             difference
             for key in keys
-            for difference in _differences(old.get(key), new.get(key), f"{prefix}.{key}".strip("."))
+            for difference in _differences(
+                old.get(key, _ABSENT), new.get(key, _ABSENT), f"{prefix}.{key}".strip(".")
+            )
         ]
-    return [] if old == new else [f"{prefix} was {_short(old)}, now {_short(new)}"]
+    # Compared as the config hash sees them: a list equals a tuple, but True is not 1.
+    same = canonical.content_hash(old) == canonical.content_hash(new)
+    return [] if same else [f"{prefix} was {_short(old)}, now {_short(new)}"]
 
 
 def _short(value: Any) -> str:

@@ -5,13 +5,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from storage import canonical, files, lock, manifest, records
+from storage import canonical, files, lock, manifest, records, states
 from storage.canonical import Json
 from storage.corpus import Corpus
 from storage.datastore import Datastore, Shape
 from storage.errors import NotAStore
 from storage.files import FileDigest
 from storage.manifest import Manifest, Stage
+from storage.states import States
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,12 @@ class Store:
         """The tokenised corpus."""
         facts = self.stage("tokenize").facts
         return Corpus(self.path, facts["prefix"], facts["vocabulary"])
+
+    def states(self, name: str) -> States:
+        """A finished clustering."""
+        stage = self.stage(f"cluster/{name}")
+        folder = states.folder_of(self.path, name)
+        return States(folder, stage.config["algorithm"], stage.facts["states"], self.datastore())
 
     def datastore(self) -> Datastore:
         """The datastore; opening checks its shape and that every chunk is there and whole."""
@@ -143,17 +150,21 @@ def writing(path: str | Path) -> Iterator[StoreWriter]:
     folder = Path(path)
     with files.clear_errors(folder):
         _check_free(folder)
-        folder.mkdir(parents=True, exist_ok=True)
-    with lock.exclusive(folder):
-        if not (folder / manifest.MANIFEST_NAME).exists():
-            manifest.write(folder, Manifest())
-        _remove_temporaries(folder)
-        writer = StoreWriter(folder)
-        try:
-            yield writer
-        finally:
-            if not writer.manifest.stages:
-                _remove_empty(folder)
+        files.make_folder(folder)
+    try:
+        with lock.exclusive(folder):
+            if not (folder / manifest.MANIFEST_NAME).exists():
+                manifest.write(folder, Manifest())
+            _remove_temporaries(folder)
+            writer = StoreWriter(folder)
+            try:
+                yield writer
+            finally:
+                if not writer.manifest.stages:
+                    _remove_manifest(folder)
+    finally:
+        with contextlib.suppress(OSError):
+            folder.rmdir()
 
 
 def digest_of_files(listed: Mapping[str, FileDigest]) -> str:
@@ -162,25 +173,31 @@ def digest_of_files(listed: Mapping[str, FileDigest]) -> str:
 
 
 def _check_free(folder: Path) -> None:
-    if folder.exists() and not folder.is_dir():
-        raise NotAStore(f"{folder} is a file, not a store; choose another name")
-    is_store = (folder / manifest.MANIFEST_NAME).exists()
-    if folder.is_dir() and not is_store and not all(map(_is_debris, folder.iterdir())):
+    # One look, because another writer may be making or removing this store right now.
+    try:
+        names = {path.name for path in folder.iterdir()}
+    except FileNotFoundError:
+        return
+    except NotADirectoryError:
+        raise NotAStore(f"{folder} is a file, not a store; choose another name") from None
+    if manifest.MANIFEST_NAME not in names and not all(map(_is_debris, names)):
         raise NotAStore(
             f"{folder} is a folder with other things in it, not a store; choose another name"
         )
 
 
-def _is_debris(path: Path) -> bool:
-    return path.name == lock.LOCK_NAME or path.name.endswith(files.TEMPORARY)
+def _is_debris(name: str) -> bool:
+    return name == lock.LOCK_NAME or name.endswith(files.TEMPORARY)
 
 
-def _remove_empty(folder: Path) -> None:
-    for name in (manifest.MANIFEST_NAME, lock.LOCK_NAME):
-        (folder / name).unlink(missing_ok=True)
-    for path in (folder / records.FOLDER, folder / "corpus", folder):
+def _remove_manifest(folder: Path) -> None:
+    for path in sorted(folder.rglob("*/"), reverse=True):
         with contextlib.suppress(OSError):
             path.rmdir()
+    # The lock is its owner's to remove. Beside other files the manifest stays, or the next
+    # writer would take the folder for a foreign one.
+    if {path.name for path in folder.iterdir()} <= {manifest.MANIFEST_NAME, lock.LOCK_NAME}:
+        (folder / manifest.MANIFEST_NAME).unlink(missing_ok=True)
 
 
 def _remove_temporaries(folder: Path) -> None:

@@ -1,8 +1,9 @@
 """Finding damage: every digest, shape, range and pointer of a store."""
 
-from collections.abc import Callable, Iterator
+import itertools
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,7 @@ import numpy as np
 from storage import corpus, files, lock, manifest, records
 from storage.corpus import Corpus
 from storage.datastore import Datastore
-from storage.errors import StoreError
+from storage.errors import DamagedStore, StoreError
 from storage.files import FileDigest
 from storage.manifest import Stage
 from storage.store import Store, digest_of_files, writing
@@ -62,7 +63,8 @@ def verify(store: Store, progress: Callable[[int], None] = lambda _: None) -> Ch
         findings += [item for item in found if isinstance(item, Finding)]
     findings += _damaged_files(store.path, owned, progress)
     if not findings:
-        findings += _wrong_contents(store)
+        units = {item.path: item.unit for item in owned}
+        findings += [replace(item, unit=units.get(item.path)) for item in _wrong_contents(store)]
     total = sum(item.expected.bytes for item in owned)
     return Checked(len(owned), total, findings, _leftovers(store, {item.path for item in owned}))
 
@@ -88,7 +90,7 @@ def _inventory(store: Store, name: str, stage: Stage) -> Iterator[_Owned | Findi
             record = records.read(store.path, name, unit, stage.config_hash)
         except StoreError as error:
             sound = False
-            yield Finding(f"{records.FOLDER}/{name}/unit-{unit:05d}.json", str(error), name, unit)
+            yield Finding(_record(name, unit), str(error), name, unit)
         else:
             listed += [_Owned(path, digest, name, unit) for path, digest in record.files.items()]
     yield from listed
@@ -133,7 +135,10 @@ def _wrong_contents(store: Store) -> Iterator[Finding]:
 
 
 def check_entries(words: Corpus, datastore: Datastore) -> Iterator[Finding]:
-    """Check every value and pointer: in range, same document, -1 exactly at ends."""
+    """Check every value and pointer: in range, same document, -1 exactly at ends.
+
+    The findings name files; which unit wrote a file is for its record to say.
+    """
     if words.entries != datastore.shape.entries:
         problem = (
             f"documents of {words.entries:,} entries, datastore of {datastore.shape.entries:,}"
@@ -177,12 +182,35 @@ def _finding(words: Corpus, datastore: Datastore, name: str, chunk: int, problem
 
 
 def _leftovers(store: Store, owned: set[str]) -> list[str]:
-    known = owned | {manifest.MANIFEST_NAME, lock.LOCK_NAME}
-    names = (path.relative_to(store.path).as_posix() for path in _files_below(store.path))
-    return sorted(
-        name for name in names if name not in known and not name.startswith(records.FOLDER + "/")
-    )
+    listed = {_record(name, unit) for name in store.manifest.stages for unit in store.units(name)}
+    known = owned | listed | {manifest.MANIFEST_NAME, lock.LOCK_NAME}
+    names = {path.relative_to(store.path).as_posix() for path in _files_below(store.path)}
+    return sorted(names - known)
+
+
+def _record(stage: str, unit: int) -> str:
+    return f"{records.FOLDER}/{stage}/unit-{unit:05d}.json"
 
 
 def _files_below(folder: Path) -> Iterator[Path]:
     return (path for path in folder.rglob("*") if path.is_file())
+
+
+def check_chunks(store: Store, chunks: Iterable[int], arrays: tuple[str, ...]) -> None:
+    """Refuse chunks of the datastore whose bytes are not those that extraction wrote.
+
+    For stages that stream them: what they make of flipped bits would look sound ever after.
+    """
+    stage, datastore = store.stage("extract"), store.datastore()
+    for unit, group in itertools.groupby(
+        chunks, lambda chunk: chunk // stage.config["unit_chunks"]
+    ):
+        record = records.read(store.path, "extract", unit, stage.config_hash)
+        for chunk, name in itertools.product(group, arrays):
+            path = datastore.chunk_file(name, chunk)
+            problem = _problem(path, record.files[path.relative_to(store.path).as_posix()])
+            if problem:
+                raise DamagedStore(
+                    f"{path}: {problem}; `retomaton verify {store.path} --repair`, then "
+                    f"`retomaton extract ...` again"
+                )

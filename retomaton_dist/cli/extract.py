@@ -36,7 +36,7 @@ def run(call: Invocation) -> int:
 COMMAND = Command(
     name="extract",
     summary="Turn a corpus into a datastore: a key, a value and a pointer for every token.",
-    groups=("corpus", "model", "extract", "workers"),
+    groups=("corpus", "model", "tokenize", "extract", "workers"),
     arguments=add_arguments,
     run=run,
     examples="""

@@ -6,11 +6,14 @@ import sys
 from collections.abc import Sequence
 
 from retomaton_dist import __version__
-from retomaton_dist.cli import extract, inspect, tokenize, verify
+from retomaton_dist.cli import cluster, demo, extract, inspect, tokenize, train_lm, verify
 from retomaton_dist.cli.command import Command, Parser, add_command, invocation
 from retomaton_dist.errors import RetomatonError
 
-COMMANDS = {module.COMMAND.name: module.COMMAND for module in (tokenize, extract, inspect, verify)}
+COMMANDS = {
+    module.COMMAND.name: module.COMMAND
+    for module in (demo, tokenize, extract, cluster, inspect, verify, train_lm)
+}
 
 EPILOG = """\
 a first look:

@@ -17,7 +17,7 @@ def run(call: Invocation) -> int:
 COMMAND = Command(
     name="tokenize",
     summary="Tokenise a corpus into a store (the first stage; `extract` does it too).",
-    groups=("corpus", "model", "workers"),
+    groups=("corpus", "model", "tokenize", "workers"),
     arguments=add_store,
     run=run,
     examples="""

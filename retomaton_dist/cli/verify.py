@@ -36,9 +36,10 @@ def run(call: Invocation) -> int:
         checked = verify(store, progress.advance)
     for finding in checked.findings:
         print(f"damaged: {store.path / finding.path}: {finding.problem}")
-    for name in checked.leftovers:
-        print(f"not part of the store: {store.path / name}")
     if not checked.findings:
+        # Only now: files that a damaged record would name look as if they belonged to nobody.
+        for name in checked.leftovers:
+            print(f"not part of the store: {store.path / name}")
         print(f"sound: {checked.files:,} files, {checked.bytes:,} bytes")
         return 0
     stages = sorted({finding.stage.split("/")[0] for finding in checked.findings})

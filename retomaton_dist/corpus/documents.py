@@ -1,14 +1,18 @@
 """Reading the documents that begin in a piece of a source, with their place."""
 
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from retomaton_dist.corpus.pieces import Piece, Split
 from retomaton_dist.corpus.sources import Source
 from retomaton_dist.errors import CorpusError
+
+PARQUET_ROWS = 1024
+_SURROGATE = re.compile("[\\ud800-\\udfff]")
 
 
 @dataclass(frozen=True)
@@ -73,7 +77,7 @@ def _records(file: BinaryIO, source: Source, piece: Piece, field: str) -> Iterat
 def _record(line: str, source: Source, offset: int) -> object:
     try:
         return json.loads(line)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise CorpusError(
             f"{source.path}: no JSON in the line at byte {offset}: {error}"
         ) from error
@@ -87,26 +91,50 @@ def _field(record: object, field: str, source: Source, offset: int) -> str:
         raise CorpusError(f"{place} has no field {field}; it has {', '.join(record)}: use --field")
     if not isinstance(record[field], str):
         raise CorpusError(f"{place}: field {field} is no text")
+    if not record[field].isascii() and _SURROGATE.search(record[field]):
+        raise CorpusError(f"{place}: field {field} has half a character (a lone surrogate)")
     return str(record[field])
 
 
 def _rows(source: Source, piece: Piece, column: str) -> Iterator[Text]:
-    from pyarrow import parquet, types
+    import pyarrow as pa
+    from pyarrow import parquet
 
-    file = parquet.ParquetFile(source.path)
-    schema = file.schema_arrow
+    with parquet.ParquetFile(source.path) as file:
+        _check_column(file.schema_arrow, column, source)
+        row = sum(file.metadata.row_group(group).num_rows for group in range(piece.start))
+        groups = list(range(piece.start, piece.stop))
+        try:
+            for batch in file.iter_batches(PARQUET_ROWS, groups, [column]):
+                for text in batch.column(0):
+                    yield Text(f"{source.name}@{row}", row, _cell(text, column, source, row))
+                    row += 1
+        except (OSError, pa.ArrowException) as error:
+            raise CorpusError(
+                f"{source.path}: damaged at row {row} or soon after: {str(error).splitlines()[0]}"
+            ) from error
+
+
+def _check_column(schema: Any, column: str, source: Source) -> None:
+    from pyarrow import types
+
     if column not in schema.names:
         raise CorpusError(
             f"{source.path} has no column {column}; it has {', '.join(schema.names)}: use --field"
         )
     kind = schema.field(column).type
     if not (types.is_string(kind) or types.is_large_string(kind)):
-        raise CorpusError(f"{source.path}: column {column} is {kind}, not text")
-    row = sum(file.metadata.row_group(group).num_rows for group in range(piece.start))
-    for group in range(piece.start, piece.stop):
-        for text in file.read_row_group(group, columns=[column])[column].to_pylist():
-            yield Text(f"{source.name}@{row}", row, text or "")
-            row += 1
+        raise CorpusError(f"{source.path}: column {column} is {kind}, not text: use --field")
+
+
+def _cell(text: Any, column: str, source: Source, row: int) -> str:
+    """Text of a cell; a missing one is an empty document."""
+    try:
+        return text.as_py() or ""
+    except UnicodeDecodeError as error:
+        raise CorpusError(
+            f"{source.path}: column {column} of row {row} is not UTF-8 at its byte {error.start}"
+        ) from None
 
 
 def _lines(file: BinaryIO, piece: Piece, *, beyond: bool = False) -> Iterator[tuple[int, bytes]]:

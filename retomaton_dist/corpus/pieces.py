@@ -70,7 +70,7 @@ def plan_units(sources: Sequence[Source], split: Split, unit_bytes: int) -> list
     units: list[list[Piece]] = []
     room = 0
     for piece, size in _pieces(sources, split, unit_bytes):
-        if room < size:
+        if not units or room < size:
             units.append([])
             room = unit_bytes
         units[-1].append(piece)

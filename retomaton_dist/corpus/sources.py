@@ -40,13 +40,13 @@ def find_sources(
     """
     if not corpus:
         raise CorpusError("no corpus was named; give files, folders or globs with --corpus")
-    found: dict[str, str] = {}
+    found: dict[Path, tuple[Path, str]] = {}
     for item in corpus:
         for path, name in _expand(item):
-            found.setdefault(str(path.resolve()), name)
+            found.setdefault(path.resolve(), (path.absolute(), name))
     sources = []
-    for resolved, name in found.items():
-        sources.append(_fingerprinted(Path(resolved), name))
+    for path, name in found.values():
+        sources.append(_fingerprinted(path, name))
         progress(sources[-1].bytes)
     if not any(source.bytes for source in sources):
         raise CorpusError(f"the corpus is empty: {', '.join(corpus)} holds no byte of text")
@@ -60,12 +60,15 @@ def fingerprint(sources: Sequence[Source]) -> str:
 
 def _expand(item: str) -> Iterator[tuple[Path, str]]:
     path = Path(item).expanduser()
-    if path.is_dir():
-        yield from _below(path)
-    elif path.exists():
-        yield path, path.name
-    else:
-        yield from _matches(item)
+    try:
+        if path.is_dir():
+            yield from _below(path)
+        elif path.exists():
+            yield path, path.name
+        else:
+            yield from _matches(item)
+    except OSError as error:
+        raise CorpusError(f"cannot read {error.filename or path}: {error.strerror}") from error
 
 
 def _below(folder: Path) -> Iterator[tuple[Path, str]]:
@@ -94,9 +97,12 @@ def _hidden(name: str) -> bool:
 def _fingerprinted(path: Path, name: str) -> Source:
     before = _stat(path)
     try:
+        str(path).encode()
         digest = digest_of(path)
     except OSError as error:
         raise CorpusError(f"cannot read {path}: {error.strerror}") from error
+    except UnicodeEncodeError:
+        raise CorpusError(f"{os.fsencode(path)!r}: the name is not UTF-8; rename it") from None
     kind = _KINDS.get(path.suffix, "text")
     return Source(name, str(path), kind, digest.bytes, before.st_mtime_ns, digest.digest)
 

@@ -34,7 +34,7 @@ def memory_guard(advice: str) -> Iterator[None]:
 @contextlib.contextmanager
 def loading(what: str, source: ModelSource) -> Iterator[None]:
     """Turn what transformers raises over a model's files into ModelError; keep stderr quiet."""
-    _silence()
+    silence()
     try:
         with (
             memory_guard(f"the model {source.name!r} does not fit in memory; use fewer --workers"),
@@ -63,6 +63,7 @@ def _first_line(error: BaseException) -> str:
     return f"{type(error).__name__}: {lines[0].strip()}" if lines else type(error).__name__
 
 
-def _silence() -> None:
+def silence() -> None:
+    """Keep the warnings and progress bars of transformers off stderr in this process."""
     transformers.utils.logging.set_verbosity_error()
     transformers.utils.logging.disable_progress_bar()

@@ -44,11 +44,11 @@ class LanguageModel:
     @classmethod
     def load(cls, settings: ModelSettings, device: str) -> "LanguageModel":
         """Load the model onto "cpu" or "cuda", or raise ModelError."""
-        _check_device(device)
+        check_device(device)
         dtype = choose_dtype(settings.dtype, device)
         source = find_model(settings)
         shape = shape_of(load_config(source, settings.trust_remote_code), source)
-        model = _load_weights(source, dtype, settings.trust_remote_code).to(device).eval()
+        model = load_weights(source, dtype, settings.trust_remote_code).to(device).eval()
         place = find_key(model, settings.key)
         return cls(
             name=source.name,
@@ -92,7 +92,8 @@ def choose_dtype(dtype: str | None, device: str) -> torch.dtype:
     return chosen
 
 
-def _check_device(device: str) -> None:
+def check_device(device: str) -> None:
+    """Raise ModelError if this is a GPU and there is none: work never falls back to the CPU."""
     if device == "cuda" and not torch.cuda.is_available():
         raise ModelError(
             "device cuda was asked for, but torch sees no GPU on this machine; "
@@ -100,7 +101,8 @@ def _check_device(device: str) -> None:
         )
 
 
-def _load_weights(source: ModelSource, dtype: torch.dtype, trust_remote_code: bool) -> Any:
+def load_weights(source: ModelSource, dtype: torch.dtype, trust_remote_code: bool) -> Any:
+    """Load the causal LM of transformers; ModelError unless every weight comes from its files."""
     require_gguf(source, "gguf", "accelerate")
     with loading("weights", source):
         model, report = AutoModelForCausalLM.from_pretrained(

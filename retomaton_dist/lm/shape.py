@@ -6,8 +6,7 @@ from typing import Any
 from transformers import AutoConfig
 
 from retomaton_dist.lm.failures import loading
-from retomaton_dist.lm.source import ModelSource, find_model, require_gguf
-from retomaton_dist.settings import ModelSettings
+from retomaton_dist.lm.source import ModelSource, require_gguf
 
 
 @dataclass(frozen=True)
@@ -23,12 +22,6 @@ class ModelShape:
     layers: int
     vocabulary: int
     max_context: int | None
-
-
-def read_shape(settings: ModelSettings) -> ModelShape:
-    """Read a model's sizes from its config alone, or raise ModelError."""
-    source = find_model(settings)
-    return shape_of(load_config(source, settings.trust_remote_code), source)
 
 
 def load_config(source: ModelSource, trust_remote_code: bool) -> Any:

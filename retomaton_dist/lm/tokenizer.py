@@ -69,13 +69,18 @@ def _starts(encoding: Any) -> NDArray[np.int64]:
 def load_tokenizer(settings: ModelSettings) -> Tokenizer:
     """Load the tokenizer that comes with the model, or raise ModelError."""
     source = find_model(settings)
+    return wrap(source.name, load_transformers_tokenizer(source, settings.trust_remote_code))
+
+
+def load_transformers_tokenizer(source: ModelSource, trust_remote_code: bool) -> Any:
+    """Load the model's tokenizer as transformers has it, or raise ModelError."""
     require_gguf(source, "gguf")
     with loading("tokenizer", source):
         tokenizer = AutoTokenizer.from_pretrained(
-            **source.arguments(), use_fast=True, trust_remote_code=settings.trust_remote_code
+            **source.arguments(), use_fast=True, trust_remote_code=trust_remote_code
         )
     _check_files(source, tokenizer)
-    return wrap(source.name, tokenizer)
+    return tokenizer
 
 
 def _check_files(source: ModelSource, tokenizer: Any) -> None:

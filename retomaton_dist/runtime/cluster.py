@@ -2,12 +2,16 @@
 
 import logging
 import os
+import socket
 from dataclasses import dataclass
 
 import ray
+from ray.exceptions import RayError
 
 from retomaton_dist.errors import BadInput, ClusterError
 from retomaton_dist.settings import WorkerSettings
+
+CONNECT_SECONDS = 10.0
 
 
 @dataclass(frozen=True)
@@ -75,23 +79,34 @@ def _connect(address: str) -> None:
                 logging_level=logging.ERROR,
             )
         else:
-            ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
-    except (ConnectionError, RuntimeError, ValueError) as error:
+            _join(address)
+    except (OSError, RuntimeError, ValueError, RayError) as error:
         raise ClusterError(
             f"cannot reach the Ray cluster at {address}: {_first_line(error)}; "
             f"is it running, and does RAY_AUTH_MODE match it?"
         ) from error
 
 
+def _join(address: str) -> None:
+    """Join a cluster; where nobody answers, Ray by itself would try for a quarter of an hour."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if host and port.isdigit():
+        socket.create_connection((host.strip("[]"), int(port)), CONNECT_SECONDS).close()
+    # How often Ray tries, whatever the name says; one attempt takes 40 seconds.
+    os.environ.setdefault("RAY_gcs_server_port_wait_time_s", "1")
+    ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
+
+
 def choose_crew(settings: WorkerSettings, *, gpu: bool) -> Crew:
     """Size the actors for the cluster that is joined; refuse what it could never schedule."""
     total = ray.cluster_resources()
-    gpus = 1.0 if gpu else 0.0
     if gpu and not total.get("GPU"):
         raise ClusterError("--device cuda: the cluster has no GPU; use --device cpu")
+    if not total.get("CPU"):
+        raise ClusterError("the cluster has no CPU to work with; add a node that has some")
     workers = settings.workers or max(1, int(total["GPU" if gpu else "CPU"]))
-    cpus = settings.cpus_per_worker or _share(total.get("CPU", 0.0), workers)
-    crew = Crew(workers, cpus, gpus, settings.threads)
+    cpus = settings.cpus_per_worker or _share(total["CPU"], workers)
+    crew = Crew(workers, cpus, 1.0 if gpu else 0.0, settings.threads)
     check_fits(crew)
     return crew
 
@@ -100,11 +115,11 @@ def check_settings(settings: WorkerSettings) -> None:
     """Refuse sizes that make no sense, before anything is started."""
     if settings.workers is not None and settings.workers < 1:
         raise BadInput(f"--workers {settings.workers}: at least 1 is needed")
-    if settings.cpus_per_worker is not None and settings.cpus_per_worker <= 0:
+    if settings.cpus_per_worker is not None and not settings.cpus_per_worker > 0:
         raise BadInput(f"--cpus-per-worker {settings.cpus_per_worker}: must be above 0")
     if settings.threads < 1:
         raise BadInput(f"--threads {settings.threads}: at least 1 is needed")
-    if settings.unit_timeout <= 0:
+    if not settings.unit_timeout > 0:
         raise BadInput(f"--unit-timeout {settings.unit_timeout}: must be above 0")
 
 

@@ -11,11 +11,16 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
 
 import ray
-from ray.exceptions import OutOfMemoryError, RayActorError, RayTaskError
+from ray.exceptions import (
+    OutOfMemoryError,
+    RayActorError,
+    RayTaskError,
+    RuntimeEnvSetupError,
+)
 
 from retomaton_dist.errors import ClusterError, OutOfMemory, RetomatonError, WorkerLost
+from retomaton_dist.runtime.actor import ATTEMPTS, START_SECONDS, known_error, open_actor
 from retomaton_dist.runtime.cluster import Crew
-from retomaton_dist.runtime.threads import limit_torch, thread_environment
 
 Unit = TypeVar("Unit")
 Result = TypeVar("Result")
@@ -23,9 +28,8 @@ Given = TypeVar("Given", contravariant=True)
 Made = TypeVar("Made", covariant=True)
 
 IN_FLIGHT = 2
-ATTEMPTS = 3
-START_SECONDS = 600.0
 POLL_SECONDS = 1.0
+START = "start"
 
 
 class Worker(Protocol[Given, Made]):
@@ -34,19 +38,6 @@ class Worker(Protocol[Given, Made]):
     def run(self, unit: Given) -> Made:
         """Do one unit durably and return what is worth reporting of it."""
         ...
-
-
-class Host:
-    """The actor: makes its worker on `start`, so that the worker's errors arrive as such."""
-
-    def start(self, make: Callable[[], Worker[Any, Any]], threads: int) -> None:
-        """Make the worker."""
-        self._worker = make()
-        limit_torch(threads)
-
-    def run(self, unit: Any) -> Any:
-        """Do one unit."""
-        return self._worker.run(unit)
 
 
 @dataclass(eq=False)
@@ -71,57 +62,63 @@ def run_units(
     units: Sequence[Unit],
     unit_seconds: float,
     on_ready: Callable[[], None] = lambda: None,
+    numbers: Sequence[int] | None = None,
 ) -> Iterator[tuple[Unit, Result]]:
     """Have every unit done once by the crew; yield units with their results as they finish.
 
-    `on_ready` is called when the first worker has started.
+    `on_ready` is called when the first worker has started. `numbers` are what messages call the
+    units by; if not given, their places in the sequence.
 
     An error raised by the worker ends the run and is raised here as it is. A lost actor is
-    replaced and its units are done again, each at most three times. Actors end with the iterator.
+    replaced and its units are done again, each at most three times; as long as it cannot be
+    replaced, the other actors do all the work. Actors end with the iterator.
     """
-    pool = _Pool(crew, make, units, unit_seconds, on_ready)
-    try:
-        yield from pool.run()
-    finally:
-        pool.close()
+    with Pool(crew, make, unit_seconds, on_ready) as pool:
+        yield from pool.run(units, numbers)
 
 
-class _Pool(Generic[Unit, Result]):
+class Pool(Generic[Unit, Result]):
+    """A crew at work: for work in several rounds, whose actors stay from one to the next."""
+
     def __init__(
         self,
         crew: Crew,
         make: Callable[[], Worker[Unit, Result]],
-        units: Sequence[Unit],
         unit_seconds: float,
-        on_ready: Callable[[], None],
+        on_ready: Callable[[], None] = lambda: None,
     ) -> None:
         self.crew, self.make, self.unit_seconds = crew, make, unit_seconds
         self.on_ready: Callable[[], None] | None = on_ready
-        self.waiting = deque(enumerate(units))
+        self.waiting: deque[tuple[int, Unit]] = deque()
         self.lost: Counter[int | str] = Counter()
         self.seats: list[_Seat[tuple[int, Unit]]] = []
 
-    def run(self) -> Iterator[tuple[Unit, Result]]:
-        self.seats = [self._open() for _ in range(min(self.crew.workers, len(self.waiting)))]
-        while any(seat.busy() for seat in self.seats):
+    def __enter__(self) -> "Pool[Unit, Result]":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for seat in self.seats:
+            ray.kill(seat.actor)
+
+    def run(
+        self, units: Sequence[Unit], numbers: Sequence[int] | None = None
+    ) -> Iterator[tuple[Unit, Result]]:
+        """Do one round of units, as `run_units` does. A round must be finished before the next."""
+        self.lost.clear()
+        self.waiting = deque(zip(numbers or range(len(units)), units, strict=True))
+        while len(self.seats) < min(self.crew.workers, len(units)):
+            self.seats.append(self._open())
+        self._hand_out()
+        while self.waiting or any(seat.given for seat in self.seats):
             fronts = {seat.front(): seat for seat in self.seats if seat.busy()}
             ready, _ = ray.wait(list(fronts), timeout=POLL_SECONDS)
             for reference in ready:
                 yield from self._settle(fronts[reference], reference)
+            self._hand_out()
             self._check_clocks()
 
-    def close(self) -> None:
-        for seat in self.seats:
-            ray.kill(seat.actor)
-
     def _open(self) -> _Seat[tuple[int, Unit]]:
-        environment = {"env_vars": thread_environment(self.crew.threads)}
-        actor = (
-            ray.remote(Host)
-            .options(num_cpus=self.crew.cpus, num_gpus=self.crew.gpus, runtime_env=environment)
-            .remote()
-        )
-        return _Seat(actor, actor.start.remote(self.make, self.crew.threads))
+        return _Seat(*open_actor(self.crew, self.make))
 
     def _settle(
         self, seat: _Seat[tuple[int, Unit]], reference: Any
@@ -129,32 +126,49 @@ class _Pool(Generic[Unit, Result]):
         try:
             result = ray.get(reference)
         except RayTaskError as error:
-            raise _application_error(error) from error
-        except (RayActorError, OutOfMemoryError) as error:
+            if known := known_error(error.cause):
+                raise known from error
+            raise
+        except (RayActorError, OutOfMemoryError, RuntimeEnvSetupError) as error:
             self._replace(seat, error)
             return
         if seat.starting is not None:
             seat.starting = None
+            self.lost[START] = 0
             self._tell_ready()
         else:
             _, (_, unit) = seat.given.popleft()
             yield unit, result
         seat.since = time.monotonic()
-        self._hand_out(seat)
 
     def _tell_ready(self) -> None:
         if self.on_ready:
             self.on_ready()
             self.on_ready = None
 
-    def _hand_out(self, seat: _Seat[tuple[int, Unit]]) -> None:
-        while self.waiting and len(seat.given) < IN_FLIGHT:
-            numbered = self.waiting.popleft()
-            seat.given.append((seat.actor.run.remote(numbered[1]), numbered))
+    def _hand_out(self) -> None:
+        """A unit for every started worker, and a second while there are enough for all."""
+        started = [seat for seat in self.seats if seat.starting is None]
+        for seat in started:
+            if self.waiting and not seat.given:
+                seat.since = time.monotonic()
+                self._give(seat)
+        for seat in started:
+            while len(self.waiting) > len(self.seats) and self._takes_more(seat):
+                self._give(seat)
+
+    def _takes_more(self, seat: _Seat[tuple[int, Unit]]) -> bool:
+        # A unit that lost its worker stays alone: its answer may have been lost because the unit
+        # behind it was the deadly one.
+        return len(seat.given) < IN_FLIGHT and not self.lost[seat.given[0][1][0]]
+
+    def _give(self, seat: _Seat[tuple[int, Unit]]) -> None:
+        numbered = self.waiting.popleft()
+        seat.given.append((seat.actor.run.remote(numbered[1]), numbered))
 
     def _replace(self, seat: _Seat[tuple[int, Unit]], error: Exception) -> None:
         """Put a new actor in the seat; only the unit it was working on counts as tried."""
-        blamed = seat.given[0][1][0] if seat.given else "start"
+        blamed = seat.given[0][1][0] if seat.given else START
         self.lost[blamed] += 1
         if self.lost[blamed] >= ATTEMPTS:
             raise _lost_for_good(blamed, error)
@@ -166,31 +180,31 @@ class _Pool(Generic[Unit, Result]):
 
     def _check_clocks(self) -> None:
         now = time.monotonic()
+        if all(
+            seat.starting is not None and now - seat.since > START_SECONDS for seat in self.seats
+        ):
+            raise ClusterError(
+                f"no worker started within {START_SECONDS:.0f} s: the cluster's CPUs or GPUs are "
+                f"taken by other work; `ray status` shows by what"
+            )
         for seat in self.seats:
-            if seat.starting is not None and now - seat.since > START_SECONDS:
-                raise ClusterError(
-                    f"a worker did not start within {START_SECONDS:.0f} s: the cluster's CPUs or "
-                    f"GPUs are taken by other work; `ray status` shows by what"
-                )
-            if seat.given and seat.starting is None and now - seat.since > self.unit_seconds:
+            late = bool(seat.given) and now - seat.since > self.unit_seconds
+            # While the caller was busy with another unit, this one may have been finished.
+            if late and not ray.wait([seat.front()], timeout=0)[0]:
                 self._replace(seat, TimeoutError(f"no answer within {self.unit_seconds:g} s"))
 
 
-def _application_error(error: Exception) -> Exception:
-    cause = getattr(error, "cause", None)
-    if isinstance(cause, RetomatonError):
-        return cause
-    if isinstance(cause, MemoryError):
-        return OutOfMemory(f"a worker ran out of memory ({cause}); lower --workers or batch sizes")
-    return error
-
-
 def _lost_for_good(blamed: int | str, error: Exception) -> RetomatonError:
-    what = "starting a worker" if blamed == "start" else f"unit {blamed}"
-    reason = str(error).strip().splitlines()[0]
+    what = "starting a worker" if blamed == START else f"unit {blamed}"
+    reason = str(error).strip().splitlines()[0].rstrip(".")
     if isinstance(error, OutOfMemoryError):
         return OutOfMemory(
             f"{what} ran out of memory {ATTEMPTS} times; lower --workers, --batch-tokens or the "
             f"unit's size ({reason})"
         )
-    return WorkerLost(f"{what} lost its worker {ATTEMPTS} times, the last time so: {reason}")
+    advice = (
+        "raise --unit-timeout if it only needs longer"
+        if isinstance(error, TimeoutError)
+        else "if memory ran out (`dmesg` tells), lower --workers or --batch-tokens"
+    )
+    return WorkerLost(f"{what} lost its worker {ATTEMPTS} times, at last so: {reason}; {advice}")

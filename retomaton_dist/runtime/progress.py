@@ -70,7 +70,7 @@ class _Lines(Progress):
         share = self.done / max(self.total, 1e-9)
         _say(
             f"{self.label}: {self.done:,.0f} of {self.total:,.0f} {self.unit} ({share:.0%}), "
-            f"{self.rate:,.0f} {self.unit}/s, {clock(self.left)} left{_joined(facts)}"
+            f"{_number(self.rate)} {self.unit}/s, {clock(self.left)} left{_joined(facts)}"
         )
 
 
@@ -81,6 +81,10 @@ class _Bar(Progress):
         super().__init__(label, total, unit, done)
         scale = {"unit": f" {unit}", "unit_scale": True, "dynamic_ncols": True}
         self._bar = tqdm(desc=label, total=total, initial=done, file=sys.stderr, **scale)
+
+    def begin(self) -> None:
+        super().begin()
+        self._bar.unpause()
 
     def _show(self, facts: Facts) -> None:
         self._bar.set_postfix_str(_joined(facts).removeprefix(", "), refresh=False)
@@ -110,6 +114,10 @@ def clock(seconds: float) -> str:
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if value >= 10 else f"{value:.2g}"
 
 
 def _joined(facts: Facts) -> str:

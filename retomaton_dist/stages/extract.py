@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from functools import partial
 
-from retomaton_dist.errors import BadInput
+from retomaton_dist.errors import BadInput, ClusterError
 from retomaton_dist.lm.model import choose_dtype
 from retomaton_dist.lm.outline import ModelOutline, outline
 from retomaton_dist.lm.tokenizer import Tokenizer, check_vocabulary
@@ -11,7 +11,7 @@ from retomaton_dist.lm.windows import resolve_windows
 from retomaton_dist.runtime.cluster import Session
 from retomaton_dist.settings import ExtractSettings, ModelSettings
 from retomaton_dist.stages.extract_worker import ExtractWorker, KeyReader
-from retomaton_dist.stages.runner import Plan, run_missing
+from retomaton_dist.stages.runner import Plan, begin, run_missing
 from storage import datastore
 from storage.canonical import Json
 from storage.corpus import Corpus
@@ -43,6 +43,8 @@ def resolve(
 ) -> Windowing:
     """Fill in what is `auto` and refuse what cannot be."""
     device = model.device or ("cuda" if session.has_gpu() else "cpu")
+    if device == "cuda" and not session.has_gpu():
+        raise ClusterError("--device cuda: there is no GPU; use --device cpu, or join a cluster")
     context, stride = resolve_windows(settings.context, settings.stride, outlined.max_context)
     batch_tokens = BATCH_TOKENS[device] if settings.batch_tokens is None else settings.batch_tokens
     if batch_tokens < 1:
@@ -89,8 +91,10 @@ def extract(
         corpus, model, windowing.device, windowing.context, windowing.stride, windowing.batch_tokens
     )
     make = partial(ExtractWorker, plan.config_hash, shape, unit_chunks, reader)
-    files = datastore.create(writer.path, shape) if not _done(writer) else {}
-    if run_missing(writer, plan, make, session, _shown):
+    missing = begin(writer, plan, session)
+    if missing is not None:
+        files = datastore.create(writer.path, shape)
+        run_missing(plan, missing, make, session, _shown)
         writer.finish(STAGE, files, _facts(shape, corpus, outlined))
     return writer.manifest.stages[STAGE]
 
@@ -136,8 +140,3 @@ def _shown(summed: Json, seconds: float) -> Json:
         "tokens/s": f"{computed / max(seconds, 1e-9):,.0f}",
         "padding": f"{1 - computed / padded:.1%}",
     }
-
-
-def _done(writer: StoreWriter) -> bool:
-    stage = writer.manifest.stages.get(STAGE)
-    return stage is not None and stage.done

@@ -21,10 +21,11 @@ from storage.corpus import Corpus
 from storage.datastore import Keys, Shape
 from storage.files import FileDigest
 from storage.records import Record
+from storage.sending import WithoutCaches
 
 
 @dataclass(frozen=True)
-class KeyReader:
+class KeyReader(WithoutCaches):
     """Computes the keys of any range of entries; the model is loaded where it is used."""
 
     corpus: Corpus
@@ -117,7 +118,7 @@ class ExtractWorker:
     def run(self, unit: tuple[int, range]) -> Json:
         """Write keys, values and pointers of the unit's chunks, then its record."""
         number, chunks = unit
-        first, last = self._shape.chunk_range(chunks[0])[0], self._shape.chunk_range(chunks[-1])[1]
+        first, last = self._shape.entry_range(chunks)
         keys, facts = self._reader.keys(first, last)
         facts["entries"] = last - first
         files: dict[str, FileDigest] = {}

@@ -2,7 +2,7 @@
 
 import importlib.metadata
 import platform
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -32,47 +32,41 @@ class Plan(Generic[Payload]):
         return content_hash(self.config)
 
 
-def run_missing(
-    writer: StoreWriter,
-    plan: Plan[Payload],
-    make: Callable[[], Worker[tuple[int, Payload], Json]],
-    session: Session,
-    describe: Callable[[Json, float], Json] = lambda _facts, _seconds: {},
-) -> bool:
-    """Do every unit of the stage that is not done; return False if the whole stage already was.
+def begin(writer: StoreWriter, plan: Plan[Payload], session: Session) -> list[int] | None:
+    """Enter the stage; return the units still to be done, or None if the whole stage is done.
 
-    Afterwards all units are done and the stage waits to be finished. `describe` turns the summed
-    facts of this run's units, and its seconds, into what the progress shows.
+    Other settings than those it was begun with are refused. So is, before a new stage counts as
+    begun, what the cluster cannot schedule.
     """
+    if plan.name not in writer.manifest.stages:
+        session.crew(gpu=plan.gpu)
     missing = writer.begin(plan.name, plan.config, len(plan.units), made_with(plan.gpu))
-    if writer.manifest.stages[plan.name].done:
-        return False
-    for _ in _done_units(plan, sorted(missing), make, session, describe):
-        pass
-    return True
+    return None if writer.manifest.stages[plan.name].done else sorted(missing)
 
 
-def _done_units(
+def run_missing(
     plan: Plan[Payload],
     missing: Sequence[int],
     make: Callable[[], Worker[tuple[int, Payload], Json]],
     session: Session,
-    describe: Callable[[Json, float], Json],
-) -> Iterator[int]:
+    describe: Callable[[Json, float], Json] = lambda _facts, _seconds: {},
+) -> None:
+    """Do the missing units of a stage that was begun; it then waits to be finished.
+
+    `describe` turns the summed facts of this run's units, and its seconds, into what the progress
+    shows.
+    """
     if not missing:
         return
     before = sum(plan.work) - sum(plan.work[unit] for unit in missing)
     summed: Json = {}
     crew = session.crew(gpu=plan.gpu)
     mode, limit = session.settings.progress, session.settings.unit_timeout
-    with (
-        showing(mode, plan.name, sum(plan.work), plan.work_name, before) as progress,
-    ):
+    with showing(mode, plan.name, sum(plan.work), plan.work_name, before) as progress:
         units = [(unit, plan.units[unit]) for unit in missing]
-        for (unit, _), facts in run_units(crew, make, units, limit, progress.begin):
+        for (unit, _), facts in run_units(crew, make, units, limit, progress.begin, missing):
             summed = {name: summed.get(name, 0) + value for name, value in facts.items()}
             progress.advance(plan.work[unit], describe(summed, progress.seconds))
-            yield unit
 
 
 def made_with(gpu: bool) -> dict[str, str]:

@@ -1,6 +1,7 @@
 """The stage `tokenize`: text becomes documents of tokens, each with its place in the source."""
 
 import shutil
+from collections import Counter
 from dataclasses import asdict, dataclass
 from functools import partial
 
@@ -9,8 +10,8 @@ from retomaton_dist.corpus.sources import Source, find_sources, fingerprint
 from retomaton_dist.errors import BadInput, CorpusError
 from retomaton_dist.lm.tokenizer import Tokenizer, load_tokenizer
 from retomaton_dist.runtime.cluster import Session
-from retomaton_dist.settings import CorpusSettings, ModelSettings
-from retomaton_dist.stages.runner import Plan, run_missing
+from retomaton_dist.settings import CorpusSettings, ModelSettings, TokenizeSettings
+from retomaton_dist.stages.runner import Plan, begin, run_missing
 from retomaton_dist.stages.tokenize_worker import Pieces, Reader, TokenizeWorker
 from storage import corpus, records
 from storage.manifest import Stage
@@ -30,11 +31,13 @@ class TokenizePlan:
     reader: Reader
 
 
-def plan_tokenize(settings: CorpusSettings, model: ModelSettings) -> TokenizePlan:
+def plan_tokenize(
+    text: CorpusSettings, model: ModelSettings, settings: TokenizeSettings
+) -> TokenizePlan:
     """Find and fingerprint the corpus, and cut it into units; nothing is written."""
     tokenizer = load_tokenizer(model)
-    sources = find_sources(settings.corpus)
-    split = choose_split(settings.split, settings.field, sources)
+    sources = find_sources(text.corpus)
+    split = choose_split(text.split, text.field, sources)
     units = [
         [(sources[piece.source], piece) for piece in unit]
         for unit in plan_units(sources, split, settings.unit_bytes)
@@ -49,7 +52,10 @@ def plan_tokenize(settings: CorpusSettings, model: ModelSettings) -> TokenizePla
         "end": end,
         "unit_bytes": settings.unit_bytes,
     }
-    work = [sum(_bytes(source, piece) for source, piece in unit) for unit in units]
+    pieces = Counter(piece.source for unit in units for _, piece in unit)
+    work = [
+        sum(_bytes(source, piece, pieces[piece.source]) for source, piece in unit) for unit in units
+    ]
     plan = Plan(STAGE, config, units, work, "bytes")
     return TokenizePlan(plan, sources, tokenizer, Reader(split, end, model))
 
@@ -59,7 +65,9 @@ def tokenize(writer: StoreWriter, planned: TokenizePlan, session: Session) -> St
     plan = planned.plan
     make = partial(TokenizeWorker, writer.path.resolve(), plan.config_hash, planned.reader)
     try:
-        if run_missing(writer, plan, make, session):
+        missing = begin(writer, plan, session)
+        if missing is not None:
+            run_missing(plan, missing, make, session)
             _finish(writer, planned)
     except BadInput:
         writer.abandon(STAGE)
@@ -100,6 +108,6 @@ def _running(writer: StoreWriter) -> bool:
     return stage is not None and not stage.done
 
 
-def _bytes(source: Source, piece: Piece) -> float:
-    """Bytes of source in a piece; row groups count as equal shares of their file."""
-    return source.bytes if source.kind == "parquet" else piece.stop - piece.start
+def _bytes(source: Source, piece: Piece, pieces: int) -> float:
+    """Bytes of source in one of its pieces; row groups count as equal shares of their file."""
+    return source.bytes / pieces if source.kind == "parquet" else piece.stop - piece.start

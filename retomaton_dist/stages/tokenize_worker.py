@@ -16,6 +16,7 @@ from storage import corpus, records
 from storage.canonical import Json
 from storage.corpus import TokenisedDocument
 from storage.records import Record
+from storage.sending import WithoutCaches
 
 BATCH_CHARACTERS = 1 << 18
 
@@ -23,7 +24,7 @@ Pieces = list[tuple[Source, Piece]]
 
 
 @dataclass(frozen=True)
-class Reader:
+class Reader(WithoutCaches):
     """Turns pieces into tokenised documents; `end` is the token put behind each of them."""
 
     split: Split

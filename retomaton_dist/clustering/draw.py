@@ -1,0 +1,97 @@
+"""Entries drawn at random, the same ones whoever draws them, and keys that differ."""
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from retomaton_dist.clustering.arrays import Centroids, Keys
+from retomaton_dist.clustering.blocks import blocks_of
+from retomaton_dist.clustering.compiled import compiled
+
+_ENTRIES_AT_ONCE = 1 << 20
+_ROUNDS = 8
+_MINUS_ZERO = np.uint64(0x8000)
+
+Take = Callable[[NDArray[np.int64]], Keys]
+"""Gives the keys of some rows, numbered in ascending order."""
+
+
+def priorities(numbers: NDArray[np.int64], seed: int) -> NDArray[np.uint64]:
+    """Return a random-looking priority for each number; no two numbers share one (splitmix64)."""
+    mixed = numbers.astype(np.uint64)
+    start = np.uint64((seed * 0xD1342543DE82EF95 + 0x9E3779B97F4A7C15) % 2**64)
+    mixed = (mixed + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15) + start
+    mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return mixed ^ (mixed >> np.uint64(31))
+
+
+def drawn(rows: int, count: int, seed: int) -> NDArray[np.int64]:
+    """Draw `count` of 0..rows-1 without replacement: those of the lowest priorities, in its order.
+
+    A longer draw begins with the shorter one. Memory grows with `count`, not with `rows`.
+    """
+    count = min(count, rows)
+    share = count / max(rows, 1)
+    threshold = np.uint64(min(int((share * 1.1 + 64 / max(rows, 1)) * 2**64), 2**64 - 1))
+    numbers, ranks = _below(rows, seed, threshold)
+    if len(numbers) < count:
+        numbers, ranks = _below(rows, seed, np.uint64(2**64 - 1))
+    return numbers[np.argsort(ranks)[:count]]
+
+
+def _below(
+    rows: int, seed: int, threshold: np.uint64
+) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
+    numbers, ranks = [np.empty(0, np.int64)], [np.empty(0, np.uint64)]
+    for part in blocks_of(rows, _ENTRIES_AT_ONCE):
+        some = np.arange(part.start, part.stop)
+        ranked = priorities(some, seed)
+        kept = ranked <= threshold
+        numbers.append(some[kept])
+        ranks.append(ranked[kept])
+    return np.concatenate(numbers), np.concatenate(ranks)
+
+
+def digests(keys: Keys) -> NDArray[np.uint64]:
+    """Return a 64-bit digest of every key: equal keys share one (0 and -0 are equal)."""
+    found = np.empty(len(keys), np.uint64)
+    _digest(np.ascontiguousarray(keys).view(np.uint16), found)
+    return found
+
+
+@compiled
+def _digest(words: NDArray[np.uint16], found: NDArray[np.uint64]) -> None:
+    for i in range(words.shape[0]):
+        mixed = np.uint64(0x9E3779B97F4A7C15)
+        for j in range(words.shape[1]):
+            word = np.uint64(words[i, j])
+            if word == _MINUS_ZERO:
+                word = np.uint64(0)
+            mixed = (mixed ^ word) * np.uint64(0xBF58476D1CE4E5B9)
+            mixed ^= mixed >> np.uint64(29)
+        found[i] = mixed
+
+
+def first_centroids(rows: int, take: Take, states: int, seed: int) -> Centroids:
+    """Start from `states` keys that are drawn at random and differ from each other.
+
+    Equal keys are common, and two equal centroids are one too many: where a draw repeats a key,
+    more are drawn, up to a point. States for which no key is left have no centroid (NaN).
+    """
+    chosen = take(np.empty(0, np.int64))
+    tried = 0
+    for _ in range(_ROUNDS):
+        entries = np.sort(drawn(rows, tried + states - len(chosen), seed)[tried:])
+        if not len(entries):
+            break
+        chosen = _different(np.concatenate([chosen, take(entries)]))
+        tried += len(entries)
+    centroids = np.full((states, chosen.shape[1]), np.nan, np.float32)
+    centroids[: len(chosen)] = chosen
+    return centroids
+
+
+def _different(keys: Keys) -> Keys:
+    return keys[np.sort(np.unique(digests(keys), return_index=True)[1])]

@@ -1,0 +1,194 @@
+"""Blocks of rows and slabs of targets, their matrix products, and what these leave to decide."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from retomaton_dist.clustering.arrays import Centroids, Rows
+from retomaton_dist.clustering.contenders import (
+    SEGMENT,
+    Contenders,
+    fold,
+    fold_listed,
+    no_contenders,
+    settle,
+    slack,
+)
+from retomaton_dist.errors import BadInput
+
+_VECTOR = 16
+
+
+@dataclass(frozen=True)
+class Blocking:
+    """How much is multiplied at once, and where. It bounds memory and never changes a result."""
+
+    rows: int = 1024
+    grouped_rows: int = 8192
+    states: int = 1024
+    device: str = "cpu"
+
+
+@dataclass(frozen=True)
+class Block:
+    """Some rows, ready to be multiplied: float32, on the device and in memory, with |x|."""
+
+    keys: Tensor
+    host: NDArray[np.float32]
+    lengths: NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class Slab:
+    """Consecutive targets, ready to be multiplied: -2t on the device, |t|^2 and |t| in memory.
+
+    One column of `doubled` each, padded to whole vectors with targets that are infinitely far.
+    """
+
+    first: int
+    doubled: Tensor
+    norms: NDArray[np.float32]
+    lengths: NDArray[np.float32]
+    reaches: NDArray[np.float32]
+
+
+class Room:
+    """Memory for one matrix after another, so that none of them costs page faults."""
+
+    def __init__(self, device: str) -> None:
+        self._memory = torch.empty(0, device=device)
+
+    def matrix(self, rows: int, columns: int) -> Tensor:
+        """Return an uninitialised matrix, valid until the next one is asked for."""
+        if self._memory.numel() < rows * columns:
+            self._memory = torch.empty(rows * columns, device=self._memory.device)
+        return self._memory[: rows * columns].view(rows, columns)
+
+
+@dataclass(frozen=True)
+class Rooms:
+    """The memory that one thread needs to multiply blocks with slabs."""
+
+    keys: Room
+    products: Room
+
+
+def rooms_on(device: str) -> Rooms:
+    """Return rooms on a device, empty as yet."""
+    return Rooms(Room(device), Room(device))
+
+
+@dataclass(frozen=True)
+class Contest:
+    """The search for the `count` nearest targets of each row of a block."""
+
+    block: Block
+    count: int
+    contenders: Contenders
+    rooms: Rooms
+
+
+def begin(block: Block, count: int, rooms: Rooms) -> Contest:
+    """Begin a search in which no target was seen yet."""
+    return Contest(block, count, no_contenders(len(block.host), count), rooms)
+
+
+def load_block(rows: Rows, device: str) -> Block:
+    """Bring rows to the device as float32, or raise BadInput if a key is not finite."""
+    host = torch.from_numpy(np.array(rows)).float()  # a copy: torch warns of read-only maps
+    lengths = torch.linalg.vector_norm(host, dim=1) * (1 + 2.0**-10)
+    finite = torch.isfinite(lengths)
+    if not bool(finite.all()):
+        row = int((~finite).nonzero()[0, 0])
+        raise BadInput(f"row {row} of a block of keys holds NaN or infinity: extract the keys anew")
+    return Block(host.to(device), host.numpy(), lengths.numpy())
+
+
+def load_slab(targets: Centroids, first: int, last: int, device: str) -> Slab:
+    """Bring targets first..last-1 to the device; those of NaN are infinitely far from all rows."""
+    some = np.zeros((-(-(last - first) // _VECTOR) * _VECTOR, targets.shape[1]), np.float32)
+    some[: last - first] = targets[first:last]
+    absent = np.isnan(some).any(axis=1) | (np.arange(len(some)) >= last - first)
+    some[absent] = 0
+    norms = np.einsum("ij,ij->i", some, some, dtype=np.float64)
+    lengths = (np.sqrt(norms) * (1 + 2.0**-20)).astype(np.float32)
+    norms[absent] = np.inf
+    reaches = np.maximum.reduceat(lengths, np.arange(0, len(some), SEGMENT))
+    doubled = torch.from_numpy(np.ascontiguousarray(some.T) * np.float32(-2)).to(device)
+    return Slab(first, doubled, norms.astype(np.float32), lengths, reaches)
+
+
+def load_slabs(targets: Centroids, first: int, last: int, blocking: Blocking) -> tuple[Slab, ...]:
+    """Bring targets first..last-1 to the device in slabs of `blocking.states` of them."""
+    return tuple(
+        load_slab(targets, start, min(start + blocking.states, last), blocking.device)
+        for start in range(first, last, blocking.states)
+    )
+
+
+def contend(contest: Contest, slab: Slab, rows: NDArray[np.int64]) -> None:
+    """Let a slab's targets contend for the given rows of the block."""
+    keys, rooms = contest.block.keys, contest.rooms
+    if len(rows) < len(keys):
+        places = torch.from_numpy(rows).to(keys.device)
+        keys = torch.index_select(keys, 0, places, out=rooms.keys.matrix(len(rows), keys.shape[1]))
+    products = rooms.products.matrix(len(rows), slab.doubled.shape[1])
+    torch.mm(keys, slab.doubled, out=products)
+    fold_products = fold_here if products.device.type == "cpu" else fold_lowest
+    fold_products(contest, slab, rows, products)
+
+
+def fold_here(contest: Contest, slab: Slab, rows: NDArray[np.int64], products: Tensor) -> None:
+    """Fold products that lie in memory."""
+    fold(
+        products.numpy(),
+        rows,
+        contest.block.lengths,
+        slab.norms,
+        slab.lengths,
+        slab.reaches,
+        slab.first,
+        np.float32(slack(contest.block.host.shape[1])),
+        contest.count,
+        contest.contenders,
+    )
+
+
+def fold_lowest(contest: Contest, slab: Slab, rows: NDArray[np.int64], products: Tensor) -> None:
+    """Fold products that lie on a device: only the few lowest of each row leave it."""
+    relative = slack(contest.block.host.shape[1])
+    norms, lengths, row_lengths = (
+        torch.from_numpy(array).to(products.device)
+        for array in (slab.norms, slab.lengths, contest.block.lengths[rows])
+    )
+    lows = products + (norms - relative * lengths * lengths)
+    lows -= row_lengths[:, None] * (2 * relative * lengths)
+    room = min(contest.contenders.highs.shape[1], len(slab.norms))
+    lowest = torch.topk(lows, room, dim=1, largest=False, sorted=True)
+    fold_listed(
+        lowest.values.cpu().numpy(),
+        lowest.indices.cpu().numpy(),
+        rows,
+        contest.block.lengths,
+        slab.lengths,
+        slab.first,
+        np.float32(relative),
+        contest.count,
+        contest.contenders,
+    )
+
+
+def settled(
+    contest: Contest, targets: Centroids, ranked: bool = True
+) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
+    """Return the nearest targets of each row, -1 where there are too few, and their distances.
+
+    They come nearest first, unless `ranked` is false: then in any order, and without distances.
+    """
+    shape = len(contest.block.host), contest.count
+    found, distances = np.full(shape, -1, np.int32), np.full(shape, np.inf)
+    settle(contest.block.host, targets, contest.contenders, ranked, found, distances)
+    return found, distances

@@ -1,0 +1,98 @@
+"""Means of members, from sums that come out the same in whatever order they are added.
+
+Float16 keys are multiples of 2^-24, so a float64 holds their sum exactly while the sum of their
+magnitudes stays under 2^29: partial sums of any number of actors then add up to the same bits.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from retomaton_dist.clustering.arrays import Centroids, Counts, Keys, States
+from retomaton_dist.clustering.blocks import blocks_of
+from retomaton_dist.clustering.compiled import compiled
+from retomaton_dist.errors import BadInput
+
+EXACT_BELOW = 2.0**29
+_ROWS_AT_ONCE = 4096
+_POSITIVE = np.int32(0x7FFFFFFF)
+
+
+@dataclass(frozen=True)
+class Sums:
+    """Sums over the members of states `first`, `first + 1`, ...: one row of `keys` each.
+
+    `magnitudes` adds up every member's largest |coordinate|, which no coordinate's sum exceeds.
+    """
+
+    first: int
+    keys: NDArray[np.float64]
+    magnitudes: NDArray[np.float64]
+
+
+def partial_sums(keys: Keys, states: States, first: int, last: int) -> Sums:
+    """Sum the keys of the members of states first..last-1 among these rows, exactly."""
+    assert keys.dtype == np.float16, "only sums of float16 keys are exact"
+    sums = Sums(first, np.zeros((last - first, keys.shape[1])), np.zeros(last - first))
+    for part in blocks_of(len(keys), _ROWS_AT_ONCE):
+        rows = torch.from_numpy(np.array(keys[part])).float().numpy()
+        _add_rows(rows, states[part], first, sums.keys, sums.magnitudes)
+    return sums
+
+
+def add_sums(total: Sums, part: Sums) -> Sums:
+    """Add partial sums of the same states; the order of additions does not matter."""
+    assert total.first == part.first, "sums of different ranges of states"
+    return Sums(total.first, total.keys + part.keys, total.magnitudes + part.magnitudes)
+
+
+def new_centroids(sums: Sums, counts: Counts) -> Centroids:
+    """Return the mean of each state's members, NaN where `counts` says there are none.
+
+    Raises BadInput where the sums may have been rounded, since they would then depend on the
+    number of actors.
+    """
+    if not bool((sums.magnitudes < EXACT_BELOW).all()):
+        state = sums.first + int(np.argmax(sums.magnitudes))
+        raise BadInput(
+            f"the keys of state {state} add up beyond 2^29, where sums are no longer exact: "
+            "ask for more states or a smaller sample"
+        )
+    means = sums.keys / np.maximum(counts, 1)[:, None]
+    means[counts == 0] = np.nan
+    return means.astype(np.float32)
+
+
+def ranges_of_states(states: int, dimension: int, memory: int) -> list[tuple[int, int]]:
+    """Cut 0..states-1 into ranges whose sums fit into `memory` bytes."""
+    width = max(1, memory // (8 * (dimension + 1)))
+    return [(part.start, part.stop) for part in blocks_of(states, width)]
+
+
+@compiled
+def _largest(row: NDArray[np.float32]) -> np.float32:
+    # As in `contenders`: magnitudes compare like whole numbers, and LLVM vectorises only that.
+    largest = np.int32(0)
+    for j in range(row.shape[0]):
+        largest = max(largest, np.float32(row[j]).view(np.int32) & _POSITIVE)
+    return np.int32(largest).view(np.float32)
+
+
+@compiled
+def _add_rows(
+    rows: NDArray[np.float32],
+    states: NDArray[np.int32],
+    first: int,
+    sums: NDArray[np.float64],
+    magnitudes: NDArray[np.float64],
+) -> None:
+    for i in range(rows.shape[0]):
+        place = states[i] - first
+        if not 0 <= place < sums.shape[0]:
+            continue
+        row, total = rows[i], sums[place]
+        for j in range(row.shape[0]):
+            total[j] += np.float64(row[j])
+        magnitudes[place] += _largest(row)

@@ -1,0 +1,130 @@
+"""Training of a small language model, from scratch or from an existing one.
+
+A run may be killed at any moment and started again: it goes on from its last checkpoint. A run
+limited by steps, on one thread, ends with the same weights however often that happened. Its
+text is held in memory. The result is an ordinary Hugging Face folder.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import torch
+
+from retomaton_dist.errors import BadInput
+from retomaton_dist.lm.checkpoint import Position
+from retomaton_dist.lm.durable_folder import save_into
+from retomaton_dist.lm.failures import memory_guard, silence
+from retomaton_dist.lm.model import check_device
+from retomaton_dist.lm.source import find_model, fingerprint
+from retomaton_dist.lm.tokenizer import wrap
+from retomaton_dist.lm.train_data import fingerprint_texts, make_stream, split_documents
+from retomaton_dist.lm.train_loop import Limit, Trainee, TrainProgress, run, validate
+from retomaton_dist.lm.train_record import CHECKPOINT, TrainResult, begin, finish
+from retomaton_dist.lm.train_settings import TrainSettings
+from retomaton_dist.lm.train_start import Start, start_anew, start_from
+from retomaton_dist.settings import ModelSettings
+
+AUTO_MINUTES = 1.25
+NEW_RATE, TUNING_RATE = 3e-3, 2e-4
+
+
+def train(
+    settings: TrainSettings,
+    texts: Iterable[str],
+    out: str | Path,
+    progress: Callable[[TrainProgress], None] = lambda _: None,
+) -> TrainResult:
+    """Train a model on these documents into the folder `out`, or go on with doing so.
+
+    Raises BadInput if `out` holds anything but this very run; if that is done, it is returned.
+    """
+    _check(settings)
+    documents, folder = list(texts), Path(out)
+    done = begin(folder, settings, _inputs(settings, documents))
+    if done:
+        return done
+    silence()
+    advice = "training ran out of memory: lower --batch-tokens, then --context"
+    with _threads(settings.threads), memory_guard(advice):
+        start, trainee = _prepare(settings, documents, folder)
+        end = run(trainee, folder / CHECKPOINT, settings.checkpoint_seconds, progress)
+        result = _result(folder, trainee, end)
+        save_into(folder, start.save)
+    finish(result)
+    (folder / CHECKPOINT).unlink(missing_ok=True)
+    return result
+
+
+def _check(settings: TrainSettings) -> None:
+    check_device(_device(settings))
+    positive = {
+        "steps": settings.steps,
+        "minutes": settings.minutes,
+        "batch-tokens": settings.batch_tokens,
+        "learning-rate": settings.learning_rate,
+        "threads": settings.threads,
+    }
+    for name, value in positive.items():
+        if value is not None and not value > 0:
+            raise BadInput(f"--{name} {value}: must be more than 0")
+    if not 0 < settings.validation < 1:
+        raise BadInput(f"--validation {settings.validation}: must be a share between 0 and 1")
+
+
+def _device(settings: TrainSettings) -> str:
+    return settings.device or ("cuda" if torch.cuda.is_available() else "cpu")
+
+
+def _inputs(settings: TrainSettings, texts: Sequence[str]) -> dict[str, str]:
+    inputs = {"text_fingerprint": fingerprint_texts(texts)}
+    if settings.init is not None:
+        source = find_model(ModelSettings(model=settings.init))
+        inputs["init_fingerprint"] = fingerprint(source)
+    return inputs
+
+
+@contextmanager
+def _threads(threads: int | None) -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads or before)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def _prepare(settings: TrainSettings, texts: Sequence[str], folder: Path) -> tuple[Start, Trainee]:
+    split = split_documents(texts, settings.validation, settings.seed)
+    start = start_from(settings) if settings.init else start_anew(settings, split.training, folder)
+    tokenizer = wrap(settings.init or str(folder), start.tokenizer)
+    rate = settings.learning_rate or (TUNING_RATE if settings.init else NEW_RATE)
+    return start, Trainee(
+        model=start.model.to(_device(settings)),
+        training=make_stream(tokenizer, split.training, start.context),
+        validation=make_stream(tokenizer, split.validation, start.context),
+        rows=max(1, settings.batch_tokens // start.context),
+        learning_rate=rate,
+        limit=_limit(settings),
+        seed=settings.seed,
+        device=_device(settings),
+    )
+
+
+def _limit(settings: TrainSettings) -> Limit:
+    if settings.steps is None and settings.minutes is None:
+        return Limit(seconds=60 * AUTO_MINUTES)
+    return Limit(settings.steps or math.inf, 60 * (settings.minutes or math.inf))
+
+
+def _result(folder: Path, trainee: Trainee, end: Position) -> TrainResult:
+    loss, held_out = validate(trainee), trainee.validation
+    return TrainResult(
+        folder=folder,
+        steps=end.step,
+        tokens=end.step * trainee.tokens_per_step,
+        seconds=end.elapsed,
+        perplexity=math.exp(loss),
+        bits_per_byte=loss / math.log(2) * len(held_out.tokens) / held_out.bytes,
+    )

@@ -1,0 +1,161 @@
+"""The training loop: steps, learning rate, checkpoints and held-out perplexity."""
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn import functional
+
+from retomaton_dist.errors import ModelError
+from retomaton_dist.lm.checkpoint import Position, load_checkpoint, save_checkpoint
+from retomaton_dist.lm.train_data import TokenStream
+
+WARM_UP = 0.05
+WEIGHT_DECAY = 0.1
+BETAS = (0.9, 0.95)
+LARGEST_GRADIENT = 1.0
+VALIDATION_TOKENS = 200_000
+
+
+@dataclass(frozen=True)
+class Limit:
+    """When a run ends: after so many steps or seconds, whichever comes first."""
+
+    steps: float = math.inf
+    seconds: float = math.inf
+
+    def fraction(self, step: float, elapsed: float) -> float:
+        """How much of the run is over, 1 at its end."""
+        return min(1.0, max(step / self.steps, elapsed / self.seconds))
+
+
+@dataclass(frozen=True)
+class TrainProgress:
+    """Where a run is after a step: `perplexity` is the last one measured on held-out text."""
+
+    step: int
+    fraction: float
+    loss: float
+    tokens: int
+    elapsed: float
+    perplexity: float | None
+
+
+@dataclass(frozen=True, eq=False)
+class Trainee:
+    """A model, what it learns from, and how."""
+
+    model: Any
+    training: TokenStream
+    validation: TokenStream
+    rows: int
+    learning_rate: float
+    limit: Limit
+    seed: int
+    device: str
+
+    @property
+    def tokens_per_step(self) -> int:
+        """Targets that one step learns from."""
+        return min(self.rows, self.training.blocks) * self.training.context
+
+
+def rate_at(fraction: float) -> float:
+    """The learning rate as a share of its height: up linearly, then down linearly to 0."""
+    return min(fraction / WARM_UP, (1 - fraction) / (1 - WARM_UP))
+
+
+def run(
+    trainee: Trainee,
+    checkpoint: Path,
+    checkpoint_seconds: float,
+    progress: Callable[[TrainProgress], None],
+) -> Position:
+    """Train to the limit, from the checkpoint if there is one, and return where it ended."""
+    optimizer = make_optimizer(trainee.model)
+    position = Position()
+    if checkpoint.exists():
+        position = load_checkpoint(checkpoint, trainee.model, optimizer)
+    begun = time.monotonic() - position.elapsed
+    saved, perplexity = position, None
+    while trainee.limit.fraction(position.step, position.elapsed) < 1:
+        loss = _step(trainee, optimizer, position)
+        position = Position(position.step + 1, time.monotonic() - begun)
+        if position.elapsed - saved.elapsed >= checkpoint_seconds:
+            save_checkpoint(checkpoint, trainee.model, optimizer, position)
+            saved, perplexity = position, math.exp(validate(trainee))
+        progress(_progress(trainee, position, loss, perplexity))
+    return position
+
+
+def _progress(
+    trainee: Trainee, position: Position, loss: float, perplexity: float | None
+) -> TrainProgress:
+    return TrainProgress(
+        step=position.step,
+        fraction=trainee.limit.fraction(position.step, position.elapsed),
+        loss=loss,
+        tokens=position.step * trainee.tokens_per_step,
+        elapsed=position.elapsed,
+        perplexity=perplexity,
+    )
+
+
+def make_optimizer(model: Any) -> torch.optim.Optimizer:
+    """AdamW that lets matrices decay, but neither biases nor the gains of norms."""
+    matrices = [p for p in model.parameters() if p.ndim > 1]
+    others = [p for p in model.parameters() if p.ndim <= 1]
+    groups = [
+        {"params": matrices, "weight_decay": WEIGHT_DECAY},
+        {"params": others, "weight_decay": 0.0},
+    ]
+    return torch.optim.AdamW(groups, betas=BETAS, fused=True)
+
+
+def _step(trainee: Trainee, optimizer: torch.optim.Optimizer, position: Position) -> float:
+    # In the middle of the step, so that neither the first nor the last has a rate of 0.
+    fraction = trainee.limit.fraction(position.step + 0.5, position.elapsed)
+    for group in optimizer.param_groups:
+        group["lr"] = trainee.learning_rate * rate_at(fraction)
+    trainee.model.train()
+    rows = trainee.training.batch(position.step, trainee.rows, trainee.seed)
+    loss = _loss(trainee, rows, "mean")
+    optimizer.zero_grad(set_to_none=True)
+    torch.autograd.backward(loss)
+    torch.nn.utils.clip_grad_norm_(trainee.model.parameters(), LARGEST_GRADIENT)
+    optimizer.step()
+    return _finite(loss.item(), position.step)
+
+
+def _finite(loss: float, step: int) -> float:
+    if not math.isfinite(loss):
+        raise ModelError(f"training diverged at step {step}: lower --learning-rate")
+    return loss
+
+
+def _loss(trainee: Trainee, rows: NDArray[np.int64], reduction: str) -> Tensor:
+    tokens = torch.from_numpy(rows).to(trainee.device)
+    logits = trainee.model(tokens[:, :-1], use_cache=False).logits
+    return functional.cross_entropy(
+        logits.flatten(0, 1), tokens[:, 1:].flatten(), reduction=reduction
+    )
+
+
+def validate(trainee: Trainee) -> float:
+    """Return the mean loss per held-out token, each block read from its own beginning."""
+    stream = trainee.validation
+    blocks = np.arange(min(stream.blocks, max(1, VALIDATION_TOKENS // stream.context)))
+    trainee.model.eval()
+    with torch.inference_mode():
+        losses = [
+            _loss(trainee, stream.block_rows(blocks[first : first + trainee.rows]), "sum").item()
+            for first in range(0, len(blocks), trainee.rows)
+        ]
+    return sum(losses) / (len(blocks) * stream.context)

@@ -1,0 +1,40 @@
+"""The settings of training a language model; light, so that `--help` stays fast."""
+
+from dataclasses import dataclass
+
+from retomaton_dist.settings import option
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainSettings:
+    """What is trained, for how long, and how. `None` stands for `auto`."""
+
+    init: str | None = option(
+        "model to fine-tune: hub id, local folder or GGUF file; auto: a new GPT-2-style model "
+        "with a byte-level BPE tokenizer of its own",
+        None,
+    )
+    steps: int | None = option("steps to train for; auto: as many as --minutes allow", None)
+    minutes: float | None = option(
+        "minutes to train for, over all resumes, after reading and tokenizing; with --steps, "
+        "whichever comes first; auto: 1.25 unless --steps is given",
+        None,
+    )
+    vocabulary: int = option("tokens of a new tokenizer, at most", 4096)
+    layers: int = option("layers of a new model", 4)
+    width: int = option("width of a new model's hidden states", 128)
+    heads: int = option("attention heads of a new model", 4)
+    context: int | None = option(
+        "tokens that the model reads at once in training, and at most if it is new; auto: 256, "
+        "or less if the model to fine-tune reads less",
+        None,
+    )
+    batch_tokens: int = option("tokens per step", 2048)
+    learning_rate: float | None = option(
+        "at its height; auto: 0.003, or 0.0002 for fine-tuning", None
+    )
+    validation: float = option("share of the text that is held out to measure perplexity", 0.02)
+    seed: int = option("of a new model's weights, the held-out share and the order of text", 0)
+    threads: int | None = option("threads of torch; auto: one per CPU", None)
+    device: str | None = option("auto: the GPU if there is one", None, choices=("cpu", "cuda"))
+    checkpoint_seconds: float = option("seconds from one checkpoint to the next", 30.0)

@@ -1,0 +1,172 @@
+"""The rows of a k-means divided among Ray actors, each of which reads its own from the store."""
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial, reduce
+
+import numpy as np
+from numpy.typing import NDArray
+
+from retomaton_dist.clustering.arrays import Centroids, Keys, States
+from retomaton_dist.clustering.cells import Cells
+from retomaton_dist.clustering.in_memory import split_cell
+from retomaton_dist.clustering.products import Blocking
+from retomaton_dist.clustering.shares import (
+    Assigned,
+    Split,
+    add_assigned,
+    assign_rows,
+    by_state,
+    finder,
+    limited,
+    spread_unit,
+)
+from retomaton_dist.clustering.sums import Sums, add_sums, partial_sums
+from retomaton_dist.runtime.cluster import Crew
+from retomaton_dist.runtime.team import Team
+from storage.datastore import Datastore
+from storage.sending import WithoutCaches
+from storage.store import Store
+from storage.verify import check_chunks
+
+# A member's states rest on its last two assignments: the present one and what `moved` compares.
+REMEMBERED = 2
+
+
+@dataclass(frozen=True)
+class Sample(WithoutCaches):
+    """The entries that are clustered, in order: all of the store's, or some of them."""
+
+    store: Store
+    entries: NDArray[np.int64] | None
+
+    @cached_property
+    def datastore(self) -> Datastore:
+        """Where the keys are."""
+        return self.store.datastore()
+
+    def __len__(self) -> int:
+        return self.datastore.shape.entries if self.entries is None else len(self.entries)
+
+    def keys(self, rows: NDArray[np.int64]) -> Keys:
+        """Keys of some rows of the sample."""
+        chosen = rows if self.entries is None else self.entries[rows]
+        keys: Keys = self.datastore.keys[chosen]
+        return keys
+
+    def part(self, first: int, last: int) -> Keys:
+        """Keys of the rows first..last-1: a view of the map, or a copy if the sample is drawn.
+
+        Chunks that were altered since extraction are refused.
+        """
+        if self.entries is None:
+            self._check(first, last)
+            return self.datastore.keys[first:last]
+        chosen = self.entries[first:last]
+        self._check(int(chosen[0]), int(chosen[-1]) + 1)
+        keys: Keys = self.datastore.keys[chosen]
+        return keys
+
+    def _check(self, first: int, last: int) -> None:
+        size = self.datastore.shape.chunk_entries
+        check_chunks(self.store, range(first // size, -(-last // size)), ("keys",))
+
+
+class Share:
+    """What one actor holds: rows first..last-1 of the sample, and the states they are in."""
+
+    def __init__(self, sample: Sample, first: int, last: int, blocking: Blocking) -> None:
+        self._sample, self._first, self._blocking = sample, first, blocking
+        self._keys = sample.part(first, last)
+        self._states: States | None = None
+
+    def assign(self, centroids: Centroids, cells: Cells | None) -> Assigned:
+        """Give this share's rows their states."""
+        find = finder(centroids, cells, self._blocking)
+        places = len(centroids), spread_unit(centroids)
+        self._states, assigned = assign_rows(self._keys, self._states, find, *places)
+        return assigned
+
+    def sums(self, first: int, last: int) -> Sums:
+        """Sum this share's members of states first..last-1."""
+        assert self._states is not None, "sums before the first assignment"
+        return partial_sums(self._keys, self._states, first, last)
+
+    def members(self, splits: Sequence[Split]) -> list[NDArray[np.int64]]:
+        """Rows of the sample that this share offers for each split, at most its limit."""
+        assert self._states is not None, "members before the first assignment"
+        order, offsets = by_state(self._states, max(split.cell for split in splits) + 1)
+        order += self._first
+        return [
+            limited(order[offsets[split.cell] : offsets[split.cell + 1]], split) for split in splits
+        ]
+
+    def split(self, jobs: Sequence[tuple[Split, NDArray[np.int64]]]) -> list[Centroids]:
+        """Cluster the given rows of the sample, whoever holds them, for each split."""
+        return [split_cell(self._sample.keys(rows), split, self._blocking) for split, rows in jobs]
+
+
+class RayShares:
+    """Implements `clustering.shares.Shares` over a team of actors."""
+
+    def __init__(self, sample: Sample, crew: Crew, blocking: Blocking, seconds: float) -> None:
+        self._sample = sample
+        bounds = np.linspace(0, len(sample), min(crew.workers, len(sample)) + 1).astype(np.int64)
+        makes = [
+            partial(Share, sample, int(first), int(last), blocking)
+            for first, last in itertools.pairwise(bounds)
+        ]
+        self._team = Team(crew, makes, seconds, depth=REMEMBERED)
+
+    def __enter__(self) -> "RayShares":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._team.__exit__()
+
+    @property
+    def rows(self) -> int:
+        """The number of rows."""
+        return len(self._sample)
+
+    def take(self, rows: NDArray[np.int64]) -> Keys:
+        """Return some rows' keys, from the memory map."""
+        return self._sample.keys(rows)
+
+    def assign(self, centroids: Centroids, cells: Cells | None) -> Assigned:
+        """Give every row its state; centroids travel once per node."""
+        shared = self._team.share(centroids)
+        return add_assigned(self._team.ask("assign", shared, cells, remember=True))
+
+    def sums(self, first: int, last: int) -> Sums:
+        """Sum the members of one range of states over all actors: only that range is here."""
+        parts: list[Sums] = self._team.ask("sums", first, last)
+        return reduce(add_sums, parts)
+
+    def split(self, splits: Sequence[Split]) -> Sequence[Centroids]:
+        """Cluster the members of states on their own, each on one actor."""
+        offered = self._team.ask("members", splits)
+        rows = [
+            limited(np.concatenate(parts), split)
+            for split, *parts in zip(splits, *offered, strict=True)
+        ]
+        lists = _balanced(
+            [len(r) * s.states for r, s in zip(rows, splits, strict=True)], len(self._team)
+        )
+        jobs = [([(splits[i], rows[i]) for i in chosen],) for chosen in lists]
+        found: dict[int, Centroids] = {}
+        for chosen, results in zip(lists, self._team.ask_each("split", jobs), strict=True):
+            found |= dict(zip(chosen, results, strict=True))
+        return [found[i] for i in range(len(splits))]
+
+
+def _balanced(costs: Sequence[int], members: int) -> list[list[int]]:
+    """Divide jobs among members: each, from the costliest on, to who has the least to do."""
+    lists: list[list[int]] = [[] for _ in range(members)]
+    loads = [0] * members
+    for job in sorted(range(len(costs)), key=lambda job: -costs[job]):
+        member = loads.index(min(loads))
+        lists[member].append(job)
+        loads[member] += costs[job]
+    return lists

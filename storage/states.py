@@ -1,0 +1,137 @@
+"""A clustering: the state of every entry, and the states' centroids and sizes.
+
+    states/NAME/state_of_entry.arrow   state of each entry
+    states/NAME/sizes.arrow            number of members of each state
+    states/NAME/centroids.arrow        K x d numbers, row after row (k-means)
+    states/NAME/representatives.arrow  the entry whose key stands for each state (greedy)
+
+A clustering without clusters (`none`) has no files: every entry is its own state.
+"""
+
+import shutil
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from storage import columns
+from storage.datastore import Datastore
+from storage.errors import DamagedStore
+from storage.files import FileDigest
+from storage.sending import WithoutCaches
+
+FOLDER = "states"
+STATE_TYPE = np.uint32
+
+StateNumbers = NDArray[np.uint32]
+Centroids = NDArray[np.float32]
+
+
+def folder_of(store: Path, name: str) -> Path:
+    """Where a clustering lies."""
+    return store / FOLDER / name
+
+
+def write_part(store: Path, name: str, unit: int, states: StateNumbers) -> dict[str, FileDigest]:
+    """Write the states of one unit's entries; return the file, relative to the store."""
+    return _written(store, _part(store, name, unit), "state", states)
+
+
+def write_column(
+    store: Path, name: str, column: str, values: NDArray[Any]
+) -> dict[str, FileDigest]:
+    """Write one column of a clustering; return the file, relative to the store."""
+    return _written(store, folder_of(store, name) / f"{column}.arrow", column, values)
+
+
+def write_states(store: Path, name: str, numbers: StateNumbers) -> dict[str, FileDigest]:
+    """Write the state of every entry at once."""
+    return _written(store, folder_of(store, name) / "state_of_entry.arrow", "state", numbers)
+
+
+def write_neighbours(
+    store: Path, name: str, unit: int, near: NDArray[np.int64]
+) -> dict[str, FileDigest]:
+    """Write the neighbours of one unit's entries, one column per rank; -1 where there is none."""
+    path = _part(store, name, unit)
+    ranks = {f"near{rank}": column for rank, column in enumerate(near.T)}
+    return {path.relative_to(store).as_posix(): columns.write_columns(path, ranks)}
+
+
+def read_neighbours(store: Path, name: str, unit: int, ranks: int) -> NDArray[np.int64]:
+    """The neighbours that `write_neighbours` wrote, [entries of the unit, ranks]."""
+    names = {f"near{rank}": np.int64 for rank in range(ranks)}
+    found = columns.map_columns(_part(store, name, unit), names)
+    return np.stack([found[rank] for rank in names], axis=1)
+
+
+def merge_parts(store: Path, name: str, units: int) -> dict[str, FileDigest]:
+    """Join the parts of all units, in order, into the state of every entry."""
+    path = folder_of(store, name) / "state_of_entry.arrow"
+    parts = (_part(store, name, unit) for unit in range(units))
+    digest = columns.concatenate(path, parts, {"state": STATE_TYPE})
+    return {path.relative_to(store).as_posix(): digest}
+
+
+def discard_parts(store: Path, name: str) -> None:
+    """Remove the parts once they are merged."""
+    shutil.rmtree(folder_of(store, name) / "parts", ignore_errors=True)
+
+
+@dataclass(frozen=True)
+class States(WithoutCaches):
+    """Read access to a finished clustering, memory-mapped.
+
+    `algorithm` is kmeans, greedy or none; `count` is K; `datastore` holds the keys.
+    """
+
+    folder: Path
+    algorithm: str
+    count: int
+    datastore: Datastore
+
+    @cached_property
+    def state_of_entry(self) -> StateNumbers:
+        """The state of every entry."""
+        entries = self.datastore.shape.entries
+        if self.algorithm == "none":
+            return np.arange(entries, dtype=STATE_TYPE)
+        return self._column("state_of_entry", "state", STATE_TYPE, entries)
+
+    @cached_property
+    def sizes(self) -> NDArray[np.int64]:
+        """Number of members of every state."""
+        if self.algorithm == "none":
+            return np.ones(self.count, np.int64)
+        return self._column("sizes", "sizes", np.int64, self.count)
+
+    @cached_property
+    def centroids(self) -> NDArray[Any]:
+        """What stands for each state, [K, d]: a mean (kmeans), or the key of a member."""
+        if self.algorithm == "none":
+            return self.datastore.keys
+        if self.algorithm == "greedy":
+            chosen = self._column("representatives", "representatives", np.int64, self.count)
+            representatives: NDArray[Any] = self.datastore.keys[chosen]
+            return representatives
+        width = self.datastore.shape.dimension
+        flat = self._column("centroids", "centroids", np.float32, self.count * width)
+        return flat.reshape(self.count, width)
+
+    def _column(self, file: str, column: str, dtype: type, length: int) -> NDArray[Any]:
+        path = self.folder / f"{file}.arrow"
+        found = columns.map_columns(path, {column: dtype})[column]
+        if len(found) != length:
+            raise DamagedStore(f"{path} has {len(found):,} numbers instead of {length:,}")
+        return found
+
+
+def _part(store: Path, name: str, unit: int) -> Path:
+    return folder_of(store, name) / "parts" / f"unit-{unit:05d}.arrow"
+
+
+def _written(store: Path, path: Path, column: str, values: NDArray[Any]) -> dict[str, FileDigest]:
+    return {path.relative_to(store).as_posix(): columns.write_columns(path, {column: values})}
