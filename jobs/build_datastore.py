@@ -2,7 +2,7 @@
 
     ray job submit --working-dir . -- python -m jobs.build_datastore --config build.toml
 
-The flags are those of `retomaton extract`, and so are the exit codes: 0 done, 2 bad input or a
+The flags are those of `retomaton build`, and so are the exit codes: 0 done, 2 bad input or a
 failed run. Submitted again after a failure, it does only what is missing.
 """
 
@@ -14,7 +14,7 @@ from retomaton_dist.cli import main
 
 def run(arguments: Sequence[str]) -> int:
     """Build the datastore; return the exit code that becomes the job's."""
-    return main(["extract", *arguments])
+    return main(["build", *arguments])
 
 
 if __name__ == "__main__":

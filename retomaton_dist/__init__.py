@@ -15,16 +15,17 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from retomaton_dist.build import cluster, extract, tokenize
+    from retomaton_dist.building import build, cluster, extract, tokenize
     from retomaton_dist.reader import StoreReader
 
 __version__ = "0.1.0"
-__all__ = ["StoreReader", "cluster", "extract", "open", "tokenize"]
+__all__ = ["StoreReader", "build", "cluster", "extract", "open", "tokenize"]
 
 _PLACES = {
-    "cluster": "retomaton_dist.build",
-    "extract": "retomaton_dist.build",
-    "tokenize": "retomaton_dist.build",
+    "build": "retomaton_dist.building",
+    "cluster": "retomaton_dist.building",
+    "extract": "retomaton_dist.building",
+    "tokenize": "retomaton_dist.building",
     "StoreReader": "retomaton_dist.reader",
 }
 

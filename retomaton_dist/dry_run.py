@@ -16,7 +16,7 @@ import psutil
 import torch
 from numpy.typing import NDArray
 
-from retomaton_dist.build import BuildSettings
+from retomaton_dist.building import BuildSettings
 from retomaton_dist.lm.model import LanguageModel
 from retomaton_dist.runtime.cluster import Crew, Session
 from retomaton_dist.runtime.pool import run_units

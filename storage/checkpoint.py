@@ -5,7 +5,6 @@ when its stage is done.
 """
 
 import hashlib
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -14,9 +13,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from storage import columns
+from storage import canonical, columns
 from storage.canonical import Json
 from storage.errors import DamagedStore
+
+_REMEDY = "delete it to begin the stage anew"
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -32,7 +33,7 @@ def save(path: Path, config_hash: str, arrays: Mapping[str, NDArray[Any]], facts
     }
     cells = [pa.array([array.tobytes()], pa.large_binary()) for array in buffers.values()]
     schema = pa.schema(
-        [(name, pa.large_binary()) for name in buffers], {"header": json.dumps(header)}
+        [(name, pa.large_binary()) for name in buffers], {"header": canonical.serialise(header)}
     )
     columns.write_batch(path, pa.RecordBatch.from_arrays(cells, schema=schema))
 
@@ -43,16 +44,16 @@ def load(path: Path, config_hash: str) -> tuple[Arrays, Json] | None:
         return None
     batch = columns.map_batch(path)
     try:
-        header = json.loads(batch.schema.metadata[b"header"])
+        header = canonical.parse(batch.schema.metadata[b"header"], path, _REMEDY)
         arrays = {
             name: np.frombuffer(batch.column(name)[0].as_buffer(), dtype).reshape(shape)
             for name, (dtype, shape) in header["arrays"].items()
         }
         sound = all(_digest(array) == header["digests"][name] for name, array in arrays.items())
     except (KeyError, TypeError, ValueError) as error:
-        raise DamagedStore(f"{path} is no checkpoint; delete it to begin the stage anew") from error
+        raise DamagedStore(f"{path} is no checkpoint; {_REMEDY}") from error
     if not sound:
-        raise DamagedStore(f"{path} was altered; delete it to begin the stage anew")
+        raise DamagedStore(f"{path} was altered; {_REMEDY}")
     return (arrays, header["facts"]) if header["config_hash"] == config_hash else None
 
 

@@ -48,6 +48,15 @@ class Store:
         folder = states.folder_of(self.path, name)
         return States(folder, stage.config["algorithm"], stage.facts["states"], self.datastore())
 
+    def clusterings(self) -> list[str]:
+        """Names of the clusterings that are done."""
+        stages = self.manifest.stages.items()
+        return [
+            name.removeprefix("cluster/")
+            for name, stage in stages
+            if name.startswith("cluster/") and stage.done
+        ]
+
     def datastore(self) -> Datastore:
         """The datastore; opening checks its shape and that every chunk is there and whole."""
         facts = self.stage("extract").facts
@@ -104,14 +113,16 @@ class StoreWriter:
             self._write(self.manifest.without_stage(name))
 
     def forget(self, name: str, unit: int | None) -> None:
-        """Have a unit, or what the stage wrote as a whole, done anew by the stage's next run."""
+        """Have a unit, or what the stage wrote as a whole, done anew by the stage's next run.
+
+        The stage stays bound to its config. If its units were merged, all of them are done anew.
+        """
         stage = self.manifest.stages[name]
         if unit is not None:
             records.remove(self.path, name, unit)
-        if stage.units:
-            self._commit(name, replace(stage, status="running", digest=None))
-        else:
-            self.abandon(name)
+        if stage.done and not stage.units:
+            records.discard(self.path, name)
+        self._commit(name, replace(stage, status="running", digest=None))
 
     def _commit_done(
         self,

@@ -8,7 +8,7 @@ def run(call: Invocation) -> int:
     """Cluster the store's entries and show the clustering."""
     settings, workers = (call.group(name) for name in COMMAND.groups)
     store = store_of(call)
-    from retomaton_dist.build import run_cluster
+    from retomaton_dist.building import run_cluster
     from retomaton_dist.describe import clustering_as_text
 
     reader = run_cluster(store, settings, workers)

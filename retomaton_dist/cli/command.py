@@ -32,11 +32,15 @@ class Invocation:
     flags: Mapping[str, Any]
     file: Mapping[str, Any]
     defaults: Mapping[str, Mapping[str, Any]]
+    flagged: tuple[str, ...]
 
     def group(self, name: str) -> Any:
-        """One group of settings, put together from flags, file and defaults, in that order."""
+        """One group of settings, put together from flags, file and defaults, in that order.
+
+        A group that the command has no flags for comes from the file alone.
+        """
         kind = GROUPS[name]
-        names = {item.name for item in dataclasses.fields(kind)}
+        names = {item.name for item in dataclasses.fields(kind)} if name in self.flagged else set()
         given = {key: value for key, value in self.flags.items() if key in names}
         return make_group(kind, given, {**self.defaults.get(name, {}), **self.file.get(name, {})})
 
@@ -77,7 +81,7 @@ def invocation(command: Command, arguments: Arguments) -> Invocation:
     """Bind what was given on the command line to the file it names."""
     flags = {name: value for name, value in vars(arguments).items() if name != "command"}
     config = flags.pop("config", None)
-    return Invocation(flags, read_file(config) if config else {}, command.defaults)
+    return Invocation(flags, read_file(config) if config else {}, command.defaults, command.groups)
 
 
 def _add_group(parser: argparse.ArgumentParser, name: str, defaults: Mapping[str, Any]) -> None:

@@ -21,7 +21,7 @@ def run(call: Invocation) -> int:
     """Build the datastore, or say what building it would take."""
     groups = [call.group(name) for name in COMMAND.groups]
     store = store_of(call)
-    from retomaton_dist.build import BuildSettings, run_extract
+    from retomaton_dist.building import BuildSettings, run_extract
     from retomaton_dist.describe import as_text
     from retomaton_dist.dry_run import dry_run
 

@@ -2,6 +2,8 @@
 
 import argparse
 import json
+import sys
+from pathlib import Path
 
 from retomaton_dist.cli.command import Command, Invocation
 
@@ -10,6 +12,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the store and the choice of output."""
     parser.add_argument("store", metavar="STORE", help="the store's folder")
     parser.add_argument("--json", action="store_true", help="everything, as JSON")
+    parser.add_argument(
+        "--histograms", metavar="DIR", help="also draw the sizes of each clustering's states as PNG"
+    )
 
 
 def run(call: Invocation) -> int:
@@ -19,7 +24,22 @@ def run(call: Invocation) -> int:
 
     facts = describe(Store.open(call["store"]))
     print(json.dumps(facts, indent=2) if call.get("json") else as_text(facts))
+    if call.get("histograms"):
+        draw_histograms(call["store"], Path(call["histograms"]))
     return 0
+
+
+def draw_histograms(store: str, folder: Path) -> None:
+    """Write a PNG per clustering that is done, and say where."""
+    from retomaton_dist.plots import plot_state_sizes
+    from storage.store import Store
+
+    opened = Store.open(store)
+    for name in opened.clusterings():
+        sizes = opened.states(name).sizes
+        path = folder / f"{name}.png"
+        plot_state_sizes(sizes, f"{name}: {len(sizes):,} states", path)
+        print(path, file=sys.stderr)
 
 
 COMMAND = Command(
@@ -29,6 +49,7 @@ COMMAND = Command(
     run=run,
     examples="""
         retomaton inspect law.store
+        retomaton inspect law.store --histograms figures
         retomaton inspect law.store --json | jq .stages.extract.config
     """,
 )

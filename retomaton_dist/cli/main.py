@@ -6,13 +6,13 @@ import sys
 from collections.abc import Sequence
 
 from retomaton_dist import __version__
-from retomaton_dist.cli import cluster, demo, extract, inspect, tokenize, train_lm, verify
+from retomaton_dist.cli import build, cluster, demo, extract, inspect, tokenize, train_lm, verify
 from retomaton_dist.cli.command import Command, Parser, add_command, invocation
 from retomaton_dist.errors import RetomatonError
 
 COMMANDS = {
     module.COMMAND.name: module.COMMAND
-    for module in (demo, tokenize, extract, cluster, inspect, verify, train_lm)
+    for module in (demo, build, tokenize, extract, cluster, inspect, verify, train_lm)
 }
 
 EPILOG = """\
@@ -20,7 +20,7 @@ a first look:
   retomaton demo                                    everything, end to end, in a few minutes
 with your own text and model:
   retomaton extract law.store --corpus law/train.en --split line --model gpt2 --dry-run
-  retomaton extract law.store --corpus law/train.en --split line --model gpt2
+  retomaton build law.store --corpus law/train.en --split line --model gpt2
   retomaton inspect law.store
   retomaton verify law.store
 on a cluster:
@@ -37,7 +37,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parsed: argparse.Namespace = _parser().parse_args(arguments)
     command: Command = COMMANDS[parsed.command]
     try:
-        return command.run(invocation(command, parsed))
+        code = command.run(invocation(command, parsed))
+        # Here, not at exit, so that a reader who has gone away (`| head`) is noticed below.
+        sys.stdout.flush()
+        return code
     except RetomatonError as error:
         print(f"retomaton {command.name}: error: {error}", file=sys.stderr)
         return 2

@@ -18,8 +18,6 @@ from retomaton_dist.clustering.products import (
 )
 from retomaton_dist.errors import BadInput
 
-__all__ = ["Blocking", "Find", "Nearest", "check_centroids", "find_among_all", "room_for"]
-
 
 @dataclass(frozen=True)
 class Nearest:

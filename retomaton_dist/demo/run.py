@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from retomaton_dist.build import BuildSettings, run_extract
+from retomaton_dist.building import BuildSettings, run_extract
 from retomaton_dist.cli.train_lm import train_on
 from retomaton_dist.demo.text import prepare
 from retomaton_dist.describe import as_text

@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -17,6 +18,7 @@ from retomaton_dist.lm.checkpoint import Position
 from retomaton_dist.lm.durable_folder import save_into
 from retomaton_dist.lm.failures import memory_guard, silence
 from retomaton_dist.lm.model import check_device
+from retomaton_dist.lm.optimizers import optimizers_for_new, optimizers_for_tuning
 from retomaton_dist.lm.source import find_model, fingerprint
 from retomaton_dist.lm.tokenizer import wrap
 from retomaton_dist.lm.train_data import fingerprint_texts, make_stream, split_documents
@@ -99,17 +101,23 @@ def _prepare(settings: TrainSettings, texts: Sequence[str], folder: Path) -> tup
     split = split_documents(texts, settings.validation, settings.seed)
     start = start_from(settings) if settings.init else start_anew(settings, split.training, folder)
     tokenizer = wrap(settings.init or str(folder), start.tokenizer)
-    rate = settings.learning_rate or (TUNING_RATE if settings.init else NEW_RATE)
+    model = start.model.to(_device(settings))
     return start, Trainee(
-        model=start.model.to(_device(settings)),
+        model=model,
+        optimizers=_optimizers(settings, model),
         training=make_stream(tokenizer, split.training, start.context),
         validation=make_stream(tokenizer, split.validation, start.context),
         rows=max(1, settings.batch_tokens // start.context),
-        learning_rate=rate,
         limit=_limit(settings),
         seed=settings.seed,
         device=_device(settings),
     )
+
+
+def _optimizers(settings: TrainSettings, model: Any) -> list[torch.optim.Optimizer]:
+    if settings.init:
+        return optimizers_for_tuning(model, settings.learning_rate or TUNING_RATE)
+    return optimizers_for_new(model, settings.learning_rate or NEW_RATE)
 
 
 def _limit(settings: TrainSettings) -> Limit:

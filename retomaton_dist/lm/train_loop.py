@@ -18,8 +18,6 @@ from retomaton_dist.lm.checkpoint import Position, load_checkpoint, save_checkpo
 from retomaton_dist.lm.train_data import TokenStream
 
 WARM_UP = 0.05
-WEIGHT_DECAY = 0.1
-BETAS = (0.9, 0.95)
 LARGEST_GRADIENT = 1.0
 VALIDATION_TOKENS = 200_000
 
@@ -53,10 +51,10 @@ class Trainee:
     """A model, what it learns from, and how."""
 
     model: Any
+    optimizers: list[torch.optim.Optimizer]
     training: TokenStream
     validation: TokenStream
     rows: int
-    learning_rate: float
     limit: Limit
     seed: int
     device: str
@@ -79,17 +77,18 @@ def run(
     progress: Callable[[TrainProgress], None],
 ) -> Position:
     """Train to the limit, from the checkpoint if there is one, and return where it ended."""
-    optimizer = make_optimizer(trainee.model)
     position = Position()
     if checkpoint.exists():
-        position = load_checkpoint(checkpoint, trainee.model, optimizer)
+        position = load_checkpoint(checkpoint, trainee.model, trainee.optimizers)
+    for group in _groups(trainee):
+        group["height"] = group["lr"]
     begun = time.monotonic() - position.elapsed
     saved, perplexity = position, None
     while trainee.limit.fraction(position.step, position.elapsed) < 1:
-        loss = _step(trainee, optimizer, position)
+        loss = _step(trainee, position)
         position = Position(position.step + 1, time.monotonic() - begun)
         if position.elapsed - saved.elapsed >= checkpoint_seconds:
-            save_checkpoint(checkpoint, trainee.model, optimizer, position)
+            save_checkpoint(checkpoint, trainee.model, trainee.optimizers, position)
             saved, perplexity = position, math.exp(validate(trainee))
         progress(_progress(trainee, position, loss, perplexity))
     return position
@@ -108,29 +107,23 @@ def _progress(
     )
 
 
-def make_optimizer(model: Any) -> torch.optim.Optimizer:
-    """AdamW that lets matrices decay, but neither biases nor the gains of norms."""
-    matrices = [p for p in model.parameters() if p.ndim > 1]
-    others = [p for p in model.parameters() if p.ndim <= 1]
-    groups = [
-        {"params": matrices, "weight_decay": WEIGHT_DECAY},
-        {"params": others, "weight_decay": 0.0},
-    ]
-    return torch.optim.AdamW(groups, betas=BETAS, fused=True)
+def _groups(trainee: Trainee) -> list[dict[str, Any]]:
+    return [group for optimizer in trainee.optimizers for group in optimizer.param_groups]
 
 
-def _step(trainee: Trainee, optimizer: torch.optim.Optimizer, position: Position) -> float:
+def _step(trainee: Trainee, position: Position) -> float:
     # In the middle of the step, so that neither the first nor the last has a rate of 0.
     fraction = trainee.limit.fraction(position.step + 0.5, position.elapsed)
-    for group in optimizer.param_groups:
-        group["lr"] = trainee.learning_rate * rate_at(fraction)
+    for group in _groups(trainee):
+        group["lr"] = group["height"] * rate_at(fraction)
     trainee.model.train()
     rows = trainee.training.batch(position.step, trainee.rows, trainee.seed)
     loss = _loss(trainee, rows, "mean")
-    optimizer.zero_grad(set_to_none=True)
+    trainee.model.zero_grad(set_to_none=True)
     torch.autograd.backward(loss)
     torch.nn.utils.clip_grad_norm_(trainee.model.parameters(), LARGEST_GRADIENT)
-    optimizer.step()
+    for optimizer in trainee.optimizers:
+        optimizer.step()
     return _finite(loss.item(), position.step)
 
 

@@ -57,7 +57,7 @@ class _Json(Progress):
         line = {"stage": self.label, "done": self.done, "total": self.total, "unit": self.unit}
         line["seconds"] = round(self.seconds, 3)
         line["seconds_left"] = round(self.left, 1) if math.isfinite(self.left) else None
-        _say(json.dumps({**line, **facts}))
+        say(json.dumps({**line, **facts}))
 
 
 class _Lines(Progress):
@@ -68,7 +68,7 @@ class _Lines(Progress):
             return
         self._shown = self.seconds
         share = self.done / max(self.total, 1e-9)
-        _say(
+        say(
             f"{self.label}: {self.done:,.0f} of {self.total:,.0f} {self.unit} ({share:.0%}), "
             f"{_number(self.rate)} {self.unit}/s, {clock(self.left)} left{_joined(facts)}"
         )
@@ -124,5 +124,6 @@ def _joined(facts: Facts) -> str:
     return "".join(f", {value} {name.replace('_', ' ')}" for name, value in facts.items())
 
 
-def _say(line: str) -> None:
+def say(line: str) -> None:
+    """Tell people something on stderr."""
     print(line, file=sys.stderr, flush=True)  # noqa: T201 - progress is for people

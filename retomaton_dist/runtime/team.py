@@ -64,9 +64,9 @@ class Team:
         return results
 
     def ask_each(self, method: str, arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
-        """Call a method of every member, with arguments of its own."""
+        """Call a method of as many members as there are arguments, each with its own."""
         calls = [Call(method, given) for given in arguments]
-        given = [_give(actor, call) for actor, call in zip(self._actors, calls, strict=True)]
+        given = [_give(actor, call) for actor, call in zip(self._actors, calls, strict=False)]
         return [
             self._settle(member, reference, self._seconds, call)
             for member, (reference, call) in enumerate(zip(given, calls, strict=True))

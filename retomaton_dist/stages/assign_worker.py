@@ -11,6 +11,7 @@ from retomaton_dist.clustering.shares import finder
 from retomaton_dist.stages.kmeans import Saved, Trained
 from storage import records, states
 from storage.canonical import Json
+from storage.datastore import Datastore
 from storage.records import Record
 from storage.store import Store
 from storage.verify import check_chunks
@@ -21,7 +22,10 @@ class AssignWorker:
 
     def __init__(self, store: Store, name: str, saved: Saved, blocking: Blocking) -> None:
         self._store, self._name, self._saved, self._blocking = store, name, saved, blocking
-        self._datastore = store.datastore()
+
+    @cached_property
+    def _datastore(self) -> Datastore:
+        return self._store.datastore()
 
     @cached_property
     def _find(self) -> Find:

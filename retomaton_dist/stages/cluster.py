@@ -7,7 +7,6 @@ none     every entry is its own state; nothing is stored
 """
 
 import re
-from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +26,7 @@ from retomaton_dist.stages.clustering_facts import finish_clustering, finish_wit
 from retomaton_dist.stages.greedy import cluster_greedily
 from retomaton_dist.stages.kmeans import Recipe, Saved, Trained, train
 from retomaton_dist.stages.kmeans_shares import RayShares, Sample
-from retomaton_dist.stages.runner import Plan, begin, run_missing
+from retomaton_dist.stages.runner import Plan, begin
 from storage import records, states
 from storage.canonical import Json
 from storage.datastore import Datastore
@@ -90,9 +89,13 @@ def _by_kmeans(
     folder = states.folder_of(store.path, name.removeprefix("cluster/"))
     saved = Saved(folder, plan.config_hash)
     blocking = Blocking(device="cuda" if session.has_gpu() else "cpu")
-    trained = _train(recipe, store, saved, blocking, session)
-    make = partial(AssignWorker, store, folder.name, saved, blocking)
-    run_missing(plan, missing, make, session)
+    sample = Sample(store, _drawn(recipe, datastore))
+    crew = session.crew(gpu=blocking.device == "cuda")
+    with RayShares(sample, crew, blocking, session.settings.unit_timeout) as shares:
+        trained = _train(recipe, shares, saved, blocking, session)
+        _assign_all(
+            plan, missing, shares, AssignWorker(store, folder.name, saved, blocking), session
+        )
     _finish(writer, name, plan, recipe, trained, datastore)
     saved.discard()
 
@@ -108,23 +111,33 @@ def _plan(writer: StoreWriter, name: str, recipe: Recipe, datastore: Datastore) 
 
 
 def _train(
-    recipe: Recipe, store: Store, saved: Saved, blocking: Blocking, session: Session
+    recipe: Recipe, shares: RayShares, saved: Saved, blocking: Blocking, session: Session
 ) -> Trained:
     reached = saved.load()
     before = len(reached.progress.history) if isinstance(reached, Trained) else 0
-    sample = Sample(store, _drawn(recipe, store.datastore()))
-    gpu = blocking.device == "cuda"
-    limit, mode = session.settings.unit_timeout, session.settings.progress
-    with (
-        RayShares(sample, session.crew(gpu=gpu), blocking, limit) as shares,
-        showing(mode, "kmeans", recipe.iterations, "iterations", before) as progress,
-    ):
+    mode = session.settings.progress
+    with showing(mode, "kmeans", recipe.iterations, "iterations", before) as progress:
 
         def show(now: Progress) -> None:
             if now.history:
                 progress.advance(len(now.history) - progress.done, _shown(now))
 
         return train(shares, recipe, saved, blocking, show)
+
+
+def _assign_all(
+    plan: Plan[range],
+    missing: list[int],
+    shares: RayShares,
+    worker: AssignWorker,
+    session: Session,
+) -> None:
+    units = [(unit, plan.units[unit]) for unit in missing]
+    before = sum(plan.work) - sum(plan.work[unit] for unit in missing)
+    mode = session.settings.progress
+    with showing(mode, plan.name, sum(plan.work), plan.work_name, before) as progress:
+        for unit in shares.assign_units(worker, units):
+            progress.advance(plan.work[unit])
 
 
 def _drawn(recipe: Recipe, datastore: Datastore) -> NDArray[np.int64] | None:

@@ -1,7 +1,7 @@
 """The rows of a k-means divided among Ray actors, each of which reads its own from the store."""
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial, reduce
 
@@ -25,6 +25,8 @@ from retomaton_dist.clustering.shares import (
 from retomaton_dist.clustering.sums import Sums, add_sums, partial_sums
 from retomaton_dist.runtime.cluster import Crew
 from retomaton_dist.runtime.team import Team
+from retomaton_dist.stages.assign_worker import AssignWorker
+from storage.canonical import Json
 from storage.datastore import Datastore
 from storage.sending import WithoutCaches
 from storage.store import Store
@@ -80,6 +82,7 @@ class Share:
         self._sample, self._first, self._blocking = sample, first, blocking
         self._keys = sample.part(first, last)
         self._states: States | None = None
+        self._worker: AssignWorker | None = None
 
     def assign(self, centroids: Centroids, cells: Cells | None) -> Assigned:
         """Give this share's rows their states."""
@@ -101,6 +104,12 @@ class Share:
         return [
             limited(order[offsets[split.cell] : offsets[split.cell + 1]], split) for split in splits
         ]
+
+    def assign_unit(self, worker: AssignWorker, unit: tuple[int, range]) -> Json:
+        """Do a unit of the assignment of all entries, whichever share they are in."""
+        if self._worker is None:
+            self._worker = worker
+        return self._worker.run(unit)
 
     def split(self, jobs: Sequence[tuple[Split, NDArray[np.int64]]]) -> list[Centroids]:
         """Cluster the given rows of the sample, whoever holds them, for each split."""
@@ -143,6 +152,15 @@ class RayShares:
         """Sum the members of one range of states over all actors: only that range is here."""
         parts: list[Sums] = self._team.ask("sums", first, last)
         return reduce(add_sums, parts)
+
+    def assign_units(
+        self, worker: AssignWorker, units: Sequence[tuple[int, range]]
+    ) -> Iterator[int]:
+        """Have units of the assignment of all entries done, one per actor at a time; yield them."""
+        for start in range(0, len(units), len(self._team)):
+            given = units[start : start + len(self._team)]
+            self._team.ask_each("assign_unit", [(worker, unit) for unit in given])
+            yield from (number for number, _ in given)
 
     def split(self, splits: Sequence[Split]) -> Sequence[Centroids]:
         """Cluster the members of states on their own, each on one actor."""

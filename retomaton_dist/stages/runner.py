@@ -8,8 +8,9 @@ from typing import Generic, TypeVar
 
 from retomaton_dist.runtime.cluster import Session
 from retomaton_dist.runtime.pool import Worker, run_units
-from retomaton_dist.runtime.progress import showing
+from retomaton_dist.runtime.progress import say, showing
 from storage.canonical import Json, content_hash
+from storage.manifest import Stage
 from storage.store import StoreWriter
 
 Payload = TypeVar("Payload")
@@ -40,6 +41,7 @@ def begin(writer: StoreWriter, plan: Plan[Payload], session: Session) -> list[in
     """
     if plan.name not in writer.manifest.stages:
         session.crew(gpu=plan.gpu)
+    _note_versions(writer.manifest.stages.get(plan.name), made_with(plan.gpu))
     missing = writer.begin(plan.name, plan.config, len(plan.units), made_with(plan.gpu))
     return None if writer.manifest.stages[plan.name].done else sorted(missing)
 
@@ -67,6 +69,16 @@ def run_missing(
         for (unit, _), facts in run_units(crew, make, units, limit, progress.begin, missing):
             summed = {name: summed.get(name, 0) + value for name, value in facts.items()}
             progress.advance(plan.work[unit], describe(summed, progress.seconds))
+
+
+def _note_versions(stage: Stage | None, now: dict[str, str]) -> None:
+    """Say so if a stage goes on with other versions than it was begun with."""
+    if stage is None or stage.done:
+        return
+    changed = [f"{name} {stage.made_with.get(name)} -> {now[name]}" for name in now
+               if stage.made_with.get(name) != now[name]]  # fmt: skip
+    if changed:
+        say(f"note: begun with other versions, digests may differ: {', '.join(changed)}")
 
 
 def made_with(gpu: bool) -> dict[str, str]:

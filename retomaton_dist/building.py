@@ -1,5 +1,7 @@
-"""Building a store, stage after stage: what `retomaton tokenize`, `extract` and the job run."""
+"""Building a store, stage after stage: what the commands and the job run."""
 
+import contextlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,10 +17,10 @@ from retomaton_dist.settings import (
     TokenizeSettings,
     WorkerSettings,
 )
-from retomaton_dist.stages import cluster as clustering
+from retomaton_dist.stages import cluster as clustering_stage
 from retomaton_dist.stages import extract as extracting
 from retomaton_dist.stages import tokenize as tokenizing
-from storage.store import Store, writing
+from storage.store import Store, StoreWriter, writing
 
 
 @dataclass(frozen=True)
@@ -73,30 +75,58 @@ def run_tokenize(
     return StoreReader.open(store)
 
 
+def build(store: str | Path, **settings: Any) -> StoreReader:
+    """Run all stages, or what is missing of them.
+
+    Keywords are the flags of `retomaton extract` and `retomaton cluster`.
+    """
+    groups = (CorpusSettings, ModelSettings, TokenizeSettings, ExtractSettings, WorkerSettings)
+    *chosen, clustering = split_keywords((*groups, ClusterSettings), settings)
+    return run_build(store, BuildSettings(*chosen), clustering)
+
+
+def run_build(
+    store: str | Path, settings: BuildSettings, clustering: ClusterSettings
+) -> StoreReader:
+    """Run all stages on one connection to Ray."""
+    with Session(settings.workers) as session, extracted(store, settings, session) as writer:
+        clustering_stage.cluster(writer, clustering, session)
+    return StoreReader.open(store)
+
+
 def run_cluster(
     store: str | Path, settings: ClusterSettings, workers: WorkerSettings
 ) -> StoreReader:
     """Run the stage `cluster/NAME` over a store whose extraction is finished."""
     Store.open(store).stage("extract")
     with Session(workers) as session, writing(store) as writer:
-        clustering.cluster(writer, settings, session)
+        clustering_stage.cluster(writer, settings, session)
     return StoreReader.open(store)
 
 
 def run_extract(store: str | Path, settings: BuildSettings) -> StoreReader:
     """Run `tokenize` and `extract`; everything is checked before anything is written."""
-    with Session(settings.workers) as session:
-        planned = tokenizing.plan_tokenize(settings.corpus, settings.model, settings.tokenize)
-        outlined = extracting.check_model(settings.model, planned.tokenizer)
-        windowing = extracting.resolve(settings.extract, settings.model, outlined, session)
-        with writing(store) as writer:
-            tokenizing.tokenize(writer, planned, session)
-            extracting.extract(
-                writer,
-                settings.model,
-                outlined,
-                windowing,
-                settings.extract.chunk_entries,
-                session,
-            )
+    with Session(settings.workers) as session, extracted(store, settings, session):
+        pass
     return StoreReader.open(store)
+
+
+@contextlib.contextmanager
+def extracted(
+    store: str | Path, settings: BuildSettings, session: Session
+) -> Iterator[StoreWriter]:
+    """Run `tokenize` and `extract`, and yield the writer for the stages that follow."""
+    planned = tokenizing.plan_tokenize(settings.corpus, settings.model, settings.tokenize)
+    outlined = extracting.check_model(settings.model, planned.tokenizer)
+    windowing = extracting.resolve(settings.extract, settings.model, outlined, session)
+    with writing(store) as writer:
+        tokenizing.tokenize(writer, planned, session)
+        extracting.extract(
+            writer,
+            settings.model,
+            outlined,
+            windowing,
+            settings.extract.chunk_entries,
+            session,
+        )
+        yield writer
