@@ -17,15 +17,17 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from retomaton_dist.building import build, cluster, extract, tokenize
     from retomaton_dist.reader import StoreReader
+    from retomaton_dist.search.build import index
 
 __version__ = "0.1.0"
-__all__ = ["StoreReader", "build", "cluster", "extract", "open", "tokenize"]
+__all__ = ["StoreReader", "build", "cluster", "extract", "index", "open", "tokenize"]
 
 _PLACES = {
     "build": "retomaton_dist.building",
     "cluster": "retomaton_dist.building",
     "extract": "retomaton_dist.building",
     "tokenize": "retomaton_dist.building",
+    "index": "retomaton_dist.search.build",
     "StoreReader": "retomaton_dist.reader",
 }
 

@@ -9,6 +9,7 @@ from typing import Any
 from retomaton_dist.reader import StoreReader
 from retomaton_dist.resolve import split_keywords
 from retomaton_dist.runtime.cluster import Session
+from retomaton_dist.search.settings import IndexSettings
 from retomaton_dist.settings import (
     ClusterSettings,
     CorpusSettings,
@@ -19,6 +20,7 @@ from retomaton_dist.settings import (
 )
 from retomaton_dist.stages import cluster as clustering_stage
 from retomaton_dist.stages import extract as extracting
+from retomaton_dist.stages import index as indexing
 from retomaton_dist.stages import tokenize as tokenizing
 from storage.store import Store, StoreWriter, writing
 
@@ -78,19 +80,26 @@ def run_tokenize(
 def build(store: str | Path, **settings: Any) -> StoreReader:
     """Run all stages, or what is missing of them.
 
-    Keywords are the flags of `retomaton extract` and `retomaton cluster`.
+    Keywords are the flags of `retomaton build`; for other settings of single stages, call
+    `cluster` and `index` themselves.
     """
     groups = (CorpusSettings, ModelSettings, TokenizeSettings, ExtractSettings, WorkerSettings)
-    *chosen, clustering = split_keywords((*groups, ClusterSettings), settings)
-    return run_build(store, BuildSettings(*chosen), clustering)
+    chosen = BuildSettings(*split_keywords(groups, settings))
+    return run_build(store, chosen, ClusterSettings(), IndexSettings())
 
 
 def run_build(
-    store: str | Path, settings: BuildSettings, clustering: ClusterSettings
+    store: str | Path,
+    settings: BuildSettings,
+    clustering: ClusterSettings,
+    index: IndexSettings,
 ) -> StoreReader:
     """Run all stages on one connection to Ray."""
     with Session(settings.workers) as session, extracted(store, settings, session) as writer:
         clustering_stage.cluster(writer, clustering, session)
+        opened = Store.open(Path(store).resolve())
+        planned = indexing.plan_index(opened, index, settings.workers.threads)
+        indexing.index(writer, planned, index, session)
     return StoreReader.open(store)
 
 

@@ -60,7 +60,7 @@ def _bytes(store: Store) -> Json:
         parts[folder] = stage.bytes if stage.done else _size(store.path / folder)
     if "extract" in store.manifest.stages:
         parts |= _arrays(store.manifest.stages["extract"])
-    top = [size for name, size in parts.items() if "/" not in name]
+    top = [size for name, size in parts.items() if not name.startswith("datastore.zarr/")]
     return {**parts, "total": sum(top)}
 
 
@@ -116,8 +116,16 @@ def _headline(facts: Json) -> list[str]:
 
 def _stage_line(name: str, stage: Json) -> str:
     if stage["status"] == "done":
-        return f"  {name:<10} done     {stage['digest'][:16]}"
+        return f"  {name:<10} done     {stage['digest'][:16]}{_about(name, stage['facts'])}"
     return f"  {name:<10} running  {stage['units_done']:,} of {stage['units']:,} units"
+
+
+def _about(name: str, facts: Json) -> str:
+    if not name.startswith("index/"):
+        return ""
+    from retomaton_dist.search.layout import described
+
+    return f"  {described(facts)}"
 
 
 def _human(size: float) -> str:

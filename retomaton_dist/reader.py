@@ -21,6 +21,8 @@ from storage.store import Store
 if TYPE_CHECKING:
     import dask.array as da
 
+    from retomaton_dist.search.searcher import Searcher
+
 
 @dataclass(frozen=True)
 class Entry:
@@ -148,6 +150,30 @@ class StoreReader:
     def states(self, name: str = "kmeans") -> States:
         """A clustering: `centroids`, `state_of_entry` and `sizes`, memory-mapped."""
         return self.store.states(name)
+
+    def searcher(
+        self,
+        name: str = "default",
+        *,
+        parameters: str | None = None,
+        verify: bool = False,
+        served: bool = False,
+    ) -> "Searcher":
+        """Search the index `name`: in this process, or with `served` by the running service.
+
+        `parameters` such as "nprobe=64" win over the index's own (a service has its own);
+        `verify` reads the shards whole first.
+        """
+        from retomaton_dist.search.layout import IndexFiles
+
+        opened = IndexFiles.open(self.store, name)
+        if served:
+            from retomaton_dist.search.service import SearchService
+
+            return SearchService.connect(opened)
+        from retomaton_dist.search.searcher import open_searcher
+
+        return open_searcher(opened, parameters, verify=verify)
 
     def describe(self) -> Json:
         """What `retomaton inspect --json` prints."""

@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 from retomaton_dist import settings
 from retomaton_dist.errors import BadInput
 from retomaton_dist.lm.train_settings import TrainSettings
+from retomaton_dist.search.settings import IndexSettings, ServeSettings
 
 Group = TypeVar("Group")
 
@@ -26,6 +27,8 @@ GROUPS: dict[str, type[Any]] = {
     "tokenize": settings.TokenizeSettings,
     "extract": settings.ExtractSettings,
     "cluster": settings.ClusterSettings,
+    "index": IndexSettings,
+    "serve": ServeSettings,
     "workers": settings.WorkerSettings,
     "train": TrainSettings,
 }

@@ -6,13 +6,35 @@ import sys
 from collections.abc import Sequence
 
 from retomaton_dist import __version__
-from retomaton_dist.cli import build, cluster, demo, extract, inspect, tokenize, train_lm, verify
+from retomaton_dist.cli import (
+    build,
+    cluster,
+    demo,
+    extract,
+    index,
+    inspect,
+    serve_index,
+    tokenize,
+    train_lm,
+    verify,
+)
 from retomaton_dist.cli.command import Command, Parser, add_command, invocation
 from retomaton_dist.errors import RetomatonError
 
 COMMANDS = {
     module.COMMAND.name: module.COMMAND
-    for module in (demo, build, tokenize, extract, cluster, inspect, verify, train_lm)
+    for module in (
+        demo,
+        build,
+        tokenize,
+        extract,
+        cluster,
+        index,
+        serve_index,
+        inspect,
+        verify,
+        train_lm,
+    )
 }
 
 EPILOG = """\

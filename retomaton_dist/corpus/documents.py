@@ -84,11 +84,14 @@ def _record(line: str, source: Source, offset: int) -> object:
 
 
 def _field(record: object, field: str, source: Source, offset: int) -> str:
+    """Text of a field; null is an empty document, as a missing cell of .parquet is."""
     place = f"{source.path}: the record at byte {offset}"
     if not isinstance(record, dict):
         raise CorpusError(f"{place} is no JSON object")
     if field not in record:
         raise CorpusError(f"{place} has no field {field}; it has {', '.join(record)}: use --field")
+    if record[field] is None:
+        return ""
     if not isinstance(record[field], str):
         raise CorpusError(f"{place}: field {field} is no text")
     if not record[field].isascii() and _SURROGATE.search(record[field]):

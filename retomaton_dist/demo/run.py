@@ -6,13 +6,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from retomaton_dist.building import BuildSettings, run_extract
+from retomaton_dist.building import BuildSettings, run_cluster, run_extract
 from retomaton_dist.cli.train_lm import train_on
 from retomaton_dist.demo.text import prepare
 from retomaton_dist.describe import as_text
 from retomaton_dist.lm.train_settings import TrainSettings
 from retomaton_dist.runtime.progress import clock
 from retomaton_dist.settings import (
+    ClusterSettings,
     CorpusSettings,
     ExtractSettings,
     ModelSettings,
@@ -37,7 +38,7 @@ class DemoSettings:
 
 
 def run_demo(settings: DemoSettings, say: Say) -> None:
-    """Train a model, build a datastore with it, show and check it."""
+    """Train a model, build a store with it, show and check it."""
     start = time.monotonic()
     corpus = settings.corpus or _own_text(settings.out, say)
     model = settings.model or _own_model(settings, corpus, say)
@@ -50,7 +51,9 @@ def run_demo(settings: DemoSettings, say: Say) -> None:
         settings.workers,
     )
     _step(say, "extract a key for every token", "extract", store, corpus, "--model", model)
-    reader = run_extract(store, build)
+    run_extract(store, build)
+    _step(say, "cluster the entries into states", "cluster", store)
+    reader = run_cluster(store, ClusterSettings(), settings.workers)
     _step(say, "look into the store", "inspect", store)
     say(as_text(reader.describe()))
     _step(say, "check every byte of it", "verify", store)

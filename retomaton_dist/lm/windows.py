@@ -48,18 +48,18 @@ def resolve_windows(
     limit = model_context or MAX_AUTO_CONTEXT
     context = min(limit, MAX_AUTO_CONTEXT) if context is None else context
     if context < 2:
-        raise BadInput(f"context {context} is too small: a window needs at least 2 tokens")
+        raise BadInput(f"--context {context} is too small: a window needs at least 2 tokens")
     if model_context is not None and context > model_context:
         raise BadInput(
-            f"context {context} is larger than the model's {model_context}: "
+            f"--context {context} is larger than the model's {model_context}: "
             f"lower --context to {model_context} or less"
         )
     stride = context // 2 if stride is None else stride
     if stride < 1:
-        raise BadInput(f"stride {stride} is too small: windows must advance by 1 token or more")
+        raise BadInput(f"--stride {stride} is too small: windows must advance by 1 token or more")
     if stride > context:
         raise BadInput(
-            f"stride {stride} is larger than context {context}: tokens between two windows "
+            f"--stride {stride} is larger than --context {context}: tokens between two windows "
             f"would be skipped; lower --stride to {context} or less"
         )
     return context, stride

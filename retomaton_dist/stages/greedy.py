@@ -6,11 +6,15 @@ from pathlib import Path
 import numpy as np
 
 from retomaton_dist.clustering.greedy import Entries, Neighbours, merge, numbered
-from retomaton_dist.clustering.neighbours import exact_neighbours
+from retomaton_dist.clustering.neighbours import EXACT_ENTRIES, exact_neighbours
 from retomaton_dist.clustering.products import Blocking
 from retomaton_dist.errors import BadInput
 from retomaton_dist.runtime.cluster import Session
+from retomaton_dist.search.layout import IndexFiles
+from retomaton_dist.search.searcher import LocalSearcher
+from retomaton_dist.search.settings import IndexSettings
 from retomaton_dist.settings import ClusterSettings
+from retomaton_dist.stages import index as indexing
 from retomaton_dist.stages.chunk_units import chunk_units
 from retomaton_dist.stages.clustering_facts import finish_clustering
 from retomaton_dist.stages.runner import Plan, begin, run_missing
@@ -37,6 +41,7 @@ def cluster_greedily(
         "algorithm": "greedy",
         "neighbours": settings.neighbours,
         "seed": settings.seed,
+        "index": _index_digest(writer, store, datastore.shape.entries, session),
     }
     units, work = chunk_units(datastore.shape, UNIT_ENTRIES)
     plan = Plan(name, config, units, work, "entries")
@@ -64,6 +69,8 @@ class NeighbourWorker:
 
     @cached_property
     def _find(self) -> Neighbours:
+        if self._datastore.shape.entries > EXACT_ENTRIES:
+            return indexed_neighbours(self._store, self._neighbours)
         return exact_neighbours(self._datastore.keys, self._neighbours, self._blocking)
 
     def run(self, unit: tuple[int, range]) -> Json:
@@ -108,3 +115,30 @@ def _finish(
     made = States(folder, "greedy", len(representatives), datastore)
     finish_clustering(writer, name, made, files, {})
     states.discard_parts(store, clustering)
+
+
+def _index_digest(writer: StoreWriter, store: Store, entries: int, session: Session) -> str | None:
+    """Digest of the index that finds the neighbours, built first if need be; None: exact search."""
+    if entries <= EXACT_ENTRIES:
+        return None
+    settings = IndexSettings()
+    indexing.index(
+        writer, indexing.plan_index(store, settings, session.settings.threads), settings, session
+    )
+    return writer.manifest.require(f"index/{settings.name}", store.path).digest
+
+
+def indexed_neighbours(store: Store, k: int) -> Neighbours:
+    """Prepare to find the `k` nearest other entries of any entries with the store's index."""
+    keys = store.datastore().keys
+    searcher = LocalSearcher(IndexFiles.open(store, IndexSettings().name))
+
+    def find(part: slice) -> Entries:
+        _, near = searcher.search(keys[part].astype(np.float32), k + 1)
+        own = near == np.arange(part.start, part.stop)[:, None]
+        # An approximate index may not find the entry itself: then the last one is one too many.
+        own[~own.any(axis=1), -1] = True
+        others: Entries = near[~own].reshape(-1, k)
+        return others
+
+    return find

@@ -7,7 +7,7 @@ from functools import partial
 
 from retomaton_dist.corpus.pieces import Piece, choose_split, plan_units
 from retomaton_dist.corpus.sources import Source, find_sources, fingerprint
-from retomaton_dist.errors import BadInput, CorpusError
+from retomaton_dist.errors import CorpusError
 from retomaton_dist.lm.tokenizer import Tokenizer, load_tokenizer
 from retomaton_dist.runtime.cluster import Session
 from retomaton_dist.settings import CorpusSettings, ModelSettings, TokenizeSettings
@@ -69,7 +69,7 @@ def tokenize(writer: StoreWriter, planned: TokenizePlan, session: Session) -> St
         if missing is not None:
             run_missing(plan, missing, make, session)
             _finish(writer, planned)
-    except BadInput:
+    except CorpusError:
         writer.abandon(STAGE)
         raise
     finally:

@@ -1,0 +1,111 @@
+"""`retomaton serve-index`: search actors that several jobs share."""
+
+import argparse
+import threading
+from typing import TYPE_CHECKING
+
+from retomaton_dist.cli.command import Command, Invocation
+from retomaton_dist.cli.store_argument import add_store, store_of
+from retomaton_dist.errors import ClusterError
+
+if TYPE_CHECKING:
+    from retomaton_dist.search.service import SearchService
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the store and what else can be done with a running service."""
+    add_store(parser)
+    parser.add_argument(
+        "--status",
+        action="store_true",
+        help="show the running service: shards, resident memory, queries served, latency",
+    )
+    parser.add_argument("--stop", action="store_true", help="end the running service")
+
+
+def run(call: Invocation) -> int:
+    """Start, show or end a service; without a cluster stay until interrupted."""
+    settings, workers = (call.group(name) for name in COMMAND.groups)
+    store = store_of(call)
+    import ray
+
+    from retomaton_dist.runtime.cluster import Session
+    from retomaton_dist.search.layout import IndexFiles
+    from retomaton_dist.search.parameters import parse
+    from retomaton_dist.search.service import Place, SearchService
+    from storage.store import Store
+
+    opened = IndexFiles.open(Store.open(store), settings.name)
+    with Session(workers) as session:
+        alone = session.address == "local" and not ray.is_initialized()
+        if alone and (call.get("status") or call.get("stop")):
+            raise ClusterError("which cluster is the service on? --address auto, or HOST:PORT")
+        session.join()
+        if call.get("status"):
+            print(as_text(SearchService.connect(opened)))
+        elif call.get("stop"):
+            SearchService.connect(opened).stop()
+        else:
+            place = Place(workers.cpus_per_worker or 0.0, _gpu(settings.device), workers.threads)
+            service = SearchService.serve(opened, parse(settings.parameters or ""), place)
+            print(as_text(service), flush=True)
+            if alone:
+                _stay()
+    return 0
+
+
+def as_text(service: "SearchService") -> str:
+    """The service for people: a line per shard."""
+    lines = [service.name]
+    for shard in service.status():
+        times = ", ".join(f"{name} {value:g}" for name, value in shard["milliseconds"].items())
+        lines.append(
+            f"  shard {shard['shard']}: {shard['entries']:,} entries, file "
+            f"{shard['file_bytes'] / 1e6:,.1f} MB, resident {shard['resident_bytes'] / 1e6:,.1f} "
+            f"MB, {shard['queries']:,} queries in {shard['calls']:,} calls and "
+            f"{shard['searches']:,} searches, ms {times}"
+        )
+    return "\n".join(lines)
+
+
+def _gpu(device: str | None) -> bool:
+    import ray
+
+    from retomaton_dist.search.library import faiss
+
+    there = bool(ray.cluster_resources().get("GPU")) and hasattr(faiss, "StandardGpuResources")
+    if device == "cuda" and not there:
+        raise ClusterError("--device cuda: the cluster has no GPU, or FAISS is not faiss-gpu")
+    return there if device is None else device == "cuda"
+
+
+def _stay() -> None:
+    import ray
+
+    address = ray.get_runtime_context().gcs_address
+    try:
+        print(f"serving at --address {address} until interrupted", flush=True)
+        threading.Event().wait()
+    except KeyboardInterrupt:
+        print("stopped")
+
+
+COMMAND = Command(
+    name="serve-index",
+    summary="Serve an index with one actor per shard, for all jobs of a cluster to share.",
+    groups=("serve", "workers"),
+    arguments=add_arguments,
+    run=run,
+    examples="""
+        on a cluster; it stays when this command ends:
+          retomaton serve-index law.store --address auto
+          retomaton serve-index law.store --address auto --status
+          retomaton serve-index law.store --address auto --stop
+
+        on this machine, until Ctrl-C:
+          retomaton serve-index law.store
+
+        then, in Python:
+          rd.open("law.store").searcher("default", served=True).search(queries, k=1024)
+    """,
+)

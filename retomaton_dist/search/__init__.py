@@ -1,0 +1,1 @@
+"""The search index: sharded FAISS over all keys, searched in this process or by Ray actors."""

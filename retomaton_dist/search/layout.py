@@ -1,0 +1,147 @@
+"""What `index/NAME/index.json` says: how the index is laid out, searched, and how good it is."""
+
+import itertools
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from retomaton_dist.errors import BadInput, DamagedStore
+from storage import canonical, files, records
+from storage.canonical import Json
+from storage.datastore import Shape, check_size
+from storage.files import FileDigest
+from storage.store import Store
+
+FOLDER = "index"
+FORMAT = "retomaton-index"
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_REMEDY = "`retomaton verify STORE --repair`, then `retomaton index STORE ...` again"
+
+
+@dataclass(frozen=True)
+class Span:
+    """A shard: the chunks it was made of, and its entries first..last-1."""
+
+    chunks: tuple[int, int]
+    first: int
+    last: int
+
+
+@dataclass(frozen=True)
+class Layout:
+    """An index on disk. `datastore` is the digest of the keys that it was made from.
+
+    `takes_entries`: the shards hold entry numbers; otherwise their rows count from `first`.
+    """
+
+    name: str
+    factory: str
+    why: str
+    datastore: str
+    entries: int
+    dimension: int
+    cells: int
+    takes_entries: bool
+    spans: tuple[Span, ...]
+    parameters: Mapping[str, float] = field(default_factory=dict)
+    recall: Json = field(default_factory=dict)
+    faiss: str = ""
+
+    def write(self, store: Path) -> dict[str, FileDigest]:
+        """Write index.json; return the file, relative to the store."""
+        path = f"{FOLDER}/{self.name}/index.json"
+        data = canonical.serialise({"format": FORMAT, "version": 1, **asdict(self)})
+        return {path: files.write(store / path, data)}
+
+    @classmethod
+    def read(cls, store: Path, name: str) -> "Layout":
+        """Read and check index.json."""
+        path = store / FOLDER / name / "index.json"
+        try:
+            value = canonical.read(path, _REMEDY)
+        except OSError as error:
+            raise DamagedStore(f"{path} cannot be read: {error.strerror}; {_REMEDY}") from error
+        if (value.pop("format", None), value.pop("version", None)) != (FORMAT, 1):
+            raise DamagedStore(f"{path} was written by another or newer program; upgrade")
+        spans = tuple(
+            Span((item["chunks"][0], item["chunks"][1]), item["first"], item["last"])
+            for item in value.pop("spans")
+        )
+        return cls(spans=spans, **value)
+
+
+@dataclass(frozen=True)
+class IndexFiles:
+    """A finished index of a store: its layout and where its shards lie."""
+
+    store: Path
+    layout: Layout
+    digests: tuple[FileDigest, ...]
+
+    @classmethod
+    def open(cls, store: Store, name: str) -> "IndexFiles":
+        """Open an index; one of another datastore, or with a truncated shard, is refused."""
+        check_name(name)
+        stage = store.stage(f"{FOLDER}/{name}")
+        layout = Layout.read(store.path, name)
+        current = store.stage("extract").digest
+        if {layout.datastore, stage.config["datastore"]} != {current}:
+            raise DamagedStore(
+                f"{store.path / FOLDER / name} was built from another datastore than the one in "
+                f"this store; build it anew under another --name"
+            )
+        digests = tuple(
+            records.read(store.path, f"{FOLDER}/{name}", number, stage.config_hash).files[
+                shard_path(name, number)
+            ]
+            for number in range(len(layout.spans))
+        )
+        opened = cls(store.path.resolve(), layout, digests)
+        for number, digest in enumerate(digests):
+            check_size(opened.shard(number), digest.bytes)
+        return opened
+
+    def shard(self, number: int) -> Path:
+        """Where a shard lies."""
+        return self.store / shard_path(self.layout.name, number)
+
+    def verify(self, number: int) -> None:
+        """Read a shard whole; altered contents are damage."""
+        if files.digest_of(self.shard(number)) != self.digests[number]:
+            raise DamagedStore(f"{self.shard(number)}: its contents were altered; {_REMEDY}")
+
+
+def check_name(name: str) -> None:
+    """Refuse what cannot be a folder's name inside the store."""
+    if not _NAME.fullmatch(name):
+        raise BadInput(f"--name {name}: use letters, digits, dots, dashes and underscores")
+
+
+def shard_path(name: str, number: int) -> str:
+    """A shard's file, relative to the store."""
+    return f"{FOLDER}/{name}/shard-{number:05d}.faiss"
+
+
+def trained_path(name: str) -> str:
+    """The trained, empty index that all shards begin with, relative to the store."""
+    return f"{FOLDER}/{name}/trained.faiss"
+
+
+def spans_of(shape: Shape, shards: int) -> tuple[Span, ...]:
+    """Cut the datastore into `shards` nearly equal runs of whole chunks."""
+    bounds = [shape.chunks * number // shards for number in range(shards + 1)]
+    return tuple(
+        Span((low, high), shape.chunk_range(low)[0], shape.chunk_range(high - 1)[1])
+        for low, high in itertools.pairwise(bounds)
+    )
+
+
+def described(facts: Mapping[str, Any]) -> str:
+    """One line about an index, from its stage's facts, for `inspect`."""
+    recall = facts["recall"]
+    reached = "" if recall["reached"] else f", below the target {recall['target']:g}"
+    at = f" at {facts['searched_with']}" if facts["searched_with"] else ""
+    shards = f"{facts['shards']} shard{'' if facts['shards'] == 1 else 's'}"
+    return f"{facts['factory']}, {shards}, recall@{recall['k']} {recall['recall']:.3f}{at}{reached}"

@@ -1,0 +1,145 @@
+"""`Searcher`: the k nearest entries of any queries, whoever does the work.
+
+The contract, for every implementation:
+
+* `search(queries, k)` returns distances [n, k] float32 (squared L2) and entries [n, k] int64.
+* Rows are in the order (distance, entry), so that ties have one order, too.
+* Every entry is a real one, and no row holds one twice. Where the cells that an approximate index
+  looks into hold fewer than k entries, it looks into more of them for that query, if need be into
+  all: k results are always there because k may not exceed the number of entries.
+* The same sorted distances as from one unsharded index with the same codebook, and the same
+  entries except among those tied with the k-th.
+"""
+
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from retomaton_dist.errors import BadInput
+from retomaton_dist.search import parameters
+from retomaton_dist.search.layout import IndexFiles, Layout
+from retomaton_dist.search.merge import Found, merge
+from retomaton_dist.search.parameters import NONE, Parameters
+from retomaton_dist.search.shard import Queries, Shard
+
+ROWS_AT_ONCE = 4096
+WIDENING = 4
+
+
+class Searcher(ABC):
+    """Searches an index; see the module for the contract. Threads may share one."""
+
+    def __init__(self, layout: Layout, chosen: Parameters) -> None:
+        self.layout = layout
+        self.parameters = {**layout.parameters, **chosen}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @abstractmethod
+    def search_shards(self, queries: Queries, k: int, widen: int) -> Sequence[Found]:
+        """What each shard finds; gaps are (inf, -1)."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Free what the searcher holds."""
+
+    def search(self, queries: ArrayLike, k: int) -> Found:
+        """The k nearest entries of each query: (distances, entries)."""
+        checked = check_queries(queries, self.layout.dimension)
+        check_k(k, self.layout.entries)
+        distances = np.empty((len(checked), k), np.float32)
+        entries = np.empty((len(checked), k), np.int64)
+        for start in range(0, len(checked), ROWS_AT_ONCE):
+            block = slice(start, start + ROWS_AT_ONCE)
+            distances[block], entries[block] = self._full(checked[block], k)
+        return distances, entries
+
+    def candidates(self, queries: Queries, k: int, widen: int = 1) -> Found:
+        """What the index finds with its parameters as they are; gaps are (inf, -1)."""
+        return merge(self.search_shards(queries, k, widen), k)
+
+    def _full(self, queries: Queries, k: int) -> Found:
+        distances, entries = self.candidates(queries, k)
+        widen, widest = 1, parameters.widest(self.layout.cells, self.parameters)
+        while (short := entries[:, -1] < 0).any():
+            if widen >= widest:
+                raise BadInput(
+                    f"index {self.layout.name!r} ({self.layout.factory}) finds only "
+                    f"{(entries >= 0).sum(axis=1).min():,} of {k:,} neighbours of a query; raise "
+                    f"its search parameters, or build it with an IVF or Flat --factory"
+                )
+            widen = min(widen * WIDENING, widest)
+            # A view may be read-only: results can lie in shared memory.
+            distances, entries = distances.copy(), entries.copy()
+            distances[short], entries[short] = self.candidates(queries[short], k, widen)
+        return distances, entries
+
+
+class LocalSearcher(Searcher):
+    """Searches all shards in this process; their files are mapped and shared between processes."""
+
+    def __init__(
+        self, opened: IndexFiles, chosen: Parameters = NONE, *, verify: bool = False
+    ) -> None:
+        super().__init__(opened.layout, chosen)
+        numbers = range(len(opened.layout.spans))
+        if verify:
+            for number in numbers:
+                opened.verify(number)
+        self._shards = [
+            Shard(opened.shard(number), opened.layout, number, self.parameters)
+            for number in numbers
+        ]
+        self._lock = threading.Lock()
+
+    def configure(self, chosen: Parameters) -> None:
+        """Search with these parameters from now on; those not named stay as they are."""
+        with self._lock:
+            for shard in self._shards:
+                shard.configure(chosen)
+            self.parameters |= chosen
+
+    def search_shards(self, queries: Queries, k: int, widen: int) -> Sequence[Found]:
+        """One shard after the other: FAISS divides the queries among its threads."""
+        with self._lock:
+            return [shard.search(queries, k, widen) for shard in self._shards]
+
+    def close(self) -> None:
+        """Unmap the shards."""
+        self._shards.clear()
+
+
+def open_searcher(
+    opened: IndexFiles, chosen: str | None = None, *, verify: bool = False
+) -> LocalSearcher:
+    """Search in this process; `chosen` are parameters such as "nprobe=64"."""
+    return LocalSearcher(opened, parameters.parse(chosen or ""), verify=verify)
+
+
+def check_queries(queries: ArrayLike, dimension: int) -> Queries:
+    """Queries as FAISS wants them; another width, NaN or infinity is bad input."""
+    given: NDArray[np.generic] = np.asarray(queries)
+    if given.ndim != 2 or given.shape[1] != dimension:
+        raise BadInput(f"queries have shape {given.shape}, not [n, {dimension}] as the keys")
+    if given.dtype.kind not in "fiu":
+        raise BadInput(f"queries are numbers, not {given.dtype}")
+    with np.errstate(over="ignore"):  # what overflows is infinite, and refused
+        checked = np.ascontiguousarray(given, np.float32)
+    if not np.isfinite(checked).all():
+        row = int(np.argmin(np.isfinite(checked).all(axis=1)))
+        raise BadInput(f"query {row} is NaN or infinite somewhere")
+    return checked
+
+
+def check_k(k: int, entries: int) -> None:
+    """Refuse to look for fewer than one neighbour, or for more than there are."""
+    if not 1 <= k <= entries:
+        raise BadInput(f"k = {k}: the index has {entries:,} entries; choose 1..{entries}")
