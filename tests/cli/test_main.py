@@ -1,0 +1,43 @@
+"""How every command ends: its exit code, and nothing on stderr that is not for people."""
+
+import os
+import subprocess
+import sys
+
+from storage.store import writing
+from tests.conftest import ROOT, run_python
+
+INTERRUPTED = """
+import signal, sys
+from retomaton_dist.cli import main
+from retomaton_dist import describe
+describe.describe = lambda _: signal.raise_signal(signal.SIGINT)
+sys.exit(main(["inspect", sys.argv[1]]))
+"""
+
+
+def begun_store(folder):
+    with writing(folder / "a.store") as writer:
+        writer.begin("tokenize", {}, 1, {})
+    return folder / "a.store"
+
+
+def test_a_reader_who_goes_away_is_no_error(tmp_path):
+    """As in `retomaton inspect a.store | head -1`, with Python's usual buffering."""
+    reading, gone = os.pipe()
+    os.close(reading)
+    line = [sys.executable, "-m", "retomaton_dist.cli", "inspect", str(begun_store(tmp_path))]
+    env = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    result = subprocess.run(
+        line, cwd=ROOT, env=env, stdout=gone, stderr=subprocess.PIPE, check=False
+    )
+    os.close(gone)
+    assert (result.returncode, result.stderr) == (0, b"")
+
+
+def test_an_interruption_is_exit_code_130_and_one_line(tmp_path):
+    result = run_python("-c", INTERRUPTED, begun_store(tmp_path))
+    assert (result.returncode, result.stdout) == (130, "")
+    assert result.stderr == (
+        "interrupted; what is finished is kept: run the same command again to go on\n"
+    )

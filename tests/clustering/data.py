@@ -1,0 +1,38 @@
+"""Keys for tests: whole numbers, so that distances are exact and ties are common; or clouds."""
+
+import numpy as np
+from hypothesis import strategies as st
+
+DIVISIONS = st.lists(st.integers(0, 10**6), max_size=3)
+
+
+def grids(rows=(1, 40), dimension=None, high=2):
+    """Matrices of small whole numbers as float16."""
+    width = st.integers(1, 9) if dimension is None else st.just(dimension)
+
+    def grid(count, columns, seed):
+        chosen = np.random.default_rng(seed)
+        return chosen.integers(-high, high + 1, (count, columns)).astype(np.float16)
+
+    return st.builds(grid, st.integers(*rows), width, st.integers(0, 10**6))
+
+
+def clouds(rows, centres, dimension, seed=0, width=0.3):
+    """Rows around random centres of random sizes, as float16."""
+    chosen = np.random.default_rng(seed)
+    places = chosen.standard_normal((centres, dimension))
+    shares = chosen.pareto(2, centres) + 0.2
+    home = chosen.choice(centres, rows, p=shares / shares.sum())
+    return (places[home] + width * chosen.standard_normal((rows, dimension))).astype(np.float16)
+
+
+def divided(rows, cuts):
+    """Cut rows at some places; parts may be empty."""
+    places = sorted(cut % (len(rows) + 1) for cut in cuts)
+    return np.split(rows, places)
+
+
+def squared_distances(rows, targets):
+    """All distances in float64, the obvious way."""
+    apart = rows[:, None].astype(np.float64) - targets[None].astype(np.float64)
+    return (apart**2).sum(axis=2)

@@ -1,0 +1,85 @@
+"""Sums of keys are exact, so that neither ranges nor divisions nor order change a centroid."""
+
+import math
+from functools import reduce
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from retomaton_dist.clustering.exact_total import digits_of, total_of
+from retomaton_dist.clustering.sums import (
+    Sums,
+    add_sums,
+    new_centroids,
+    partial_sums,
+    ranges_of_states,
+)
+from retomaton_dist.errors import BadInput
+from tests.clustering.data import DIVISIONS, divided
+
+STATES = 5
+
+
+def rows_of_states(count, dimension, seed):
+    """Keys of very different magnitudes, down to the smallest float16, in some of the states."""
+    chosen = np.random.default_rng(seed)
+    scales = 2.0 ** chosen.integers(-24, 9, (count, dimension))
+    keys = (chosen.standard_normal((count, dimension)) * scales).astype(np.float16)
+    return keys, chosen.integers(0, STATES, count).astype(np.int32)
+
+
+CASES = st.builds(rows_of_states, st.integers(1, 60), st.integers(1, 11), st.integers(0, 10**6))
+
+
+@given(CASES)
+def test_sums_are_exact(case):
+    keys, states = case
+    sums = partial_sums(keys, states, 0, STATES)
+    for state in range(STATES):
+        members = keys[states == state].astype(float)
+        exact = [math.fsum(column) for column in members.T]
+        np.testing.assert_array_equal(sums.keys[state], exact)
+        assert sums.magnitudes[state] == math.fsum(np.abs(members).max(axis=1, initial=0))
+
+
+@given(CASES, DIVISIONS, st.integers(0, STATES), st.randoms())
+def test_parts_add_up_to_the_whole_in_any_order(case, cuts, middle, shuffled):
+    keys, states = case
+    pairs = list(zip(divided(keys, cuts), divided(states, cuts), strict=True))
+    shuffled.shuffle(pairs)
+    whole = partial_sums(keys, states, 0, STATES)
+    for first, last in ((0, middle), (middle, STATES)):
+        added = reduce(add_sums, [partial_sums(*pair, first, last) for pair in pairs])
+        np.testing.assert_array_equal(added.keys, whole.keys[first:last])
+        np.testing.assert_array_equal(added.magnitudes, whole.magnitudes[first:last])
+
+
+def test_a_centroid_is_the_mean_of_its_members_and_nothing_without_them():
+    sums = partial_sums(np.array([[1, 2], [2, 4]], np.float16), np.array([1, 1], np.int32), 0, 3)
+    centroids = new_centroids(sums, np.array([0, 2, 0]))
+    assert centroids.dtype == np.float32
+    np.testing.assert_array_equal(centroids, [[np.nan] * 2, [1.5, 3], [np.nan] * 2])
+
+
+def test_sums_that_may_have_been_rounded_are_refused():
+    sums = Sums(40, np.zeros((2, 3)), np.array([2.0**29 - 1, 2.0**29]))
+    with pytest.raises(BadInput, match="state 41 add up beyond 2\\^29"):
+        new_centroids(sums, np.array([1, 1]))
+    new_centroids(Sums(40, np.zeros((1, 3)), np.array([2.0**29 - 1])), np.array([1]))
+
+
+@given(st.integers(1, 1000), st.integers(1, 64), st.integers(1, 10**5))
+def test_ranges_cover_all_states_and_fit_into_memory(states, dimension, memory):
+    ranges = ranges_of_states(states, dimension, memory)
+    assert [state for first, last in ranges for state in range(first, last)] == [*range(states)]
+    widest = max(last - first for first, last in ranges)
+    assert widest == 1 or widest * (dimension + 1) * 8 <= memory
+
+
+@given(arrays(np.float32, st.integers(0, 50), elements=st.floats(0, 2.0**100, width=32)), DIVISIONS)
+def test_a_total_is_rounded_once_however_its_numbers_are_divided(numbers, cuts):
+    digits = sum(digits_of(part) for part in divided(numbers, cuts))
+    assert total_of(digits) == math.fsum(numbers)

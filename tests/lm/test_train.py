@@ -1,0 +1,361 @@
+"""Training learns, resumes to the same weights, and leaves an ordinary Hugging Face folder."""
+
+import dataclasses
+import json
+import math
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from retomaton_dist.errors import BadInput, ModelError
+from retomaton_dist.lm.model import LanguageModel
+from retomaton_dist.lm.tokenizer import load_tokenizer
+from retomaton_dist.lm.train import train
+from retomaton_dist.lm.train_loop import Limit, rate_at
+from retomaton_dist.lm.train_settings import TrainSettings
+from retomaton_dist.settings import ModelSettings
+from tests.lm.tiny import byte_level_tokenizer, save_model
+
+ROOT = Path(__file__).parents[2]
+SENTENCE = "the key of an entry is near the state that a pointer walks to"
+TEXTS = [SENTENCE[i % 29 :] + SENTENCE[: i % 23] + f" in document {i}.\n" for i in range(60)]
+SMALL = TrainSettings(
+    steps=30,
+    vocabulary=300,
+    layers=1,
+    width=16,
+    heads=2,
+    context=16,
+    batch_tokens=128,
+    learning_rate=1e-2,
+    validation=0.1,
+    threads=1,
+    device="cpu",
+)
+
+
+class Killed(BaseException):
+    """Stands for SIGKILL: nothing in the product catches it."""
+
+
+def killed_after(step):
+    def progress(now):
+        if now.step == step:
+            raise Killed
+
+    return progress
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """A finished run: its folder, its result, and the progress that it reported."""
+    folder, steps = tmp_path_factory.mktemp("lm") / "model", []
+    return folder, train(SMALL, TEXTS, folder, steps.append), steps
+
+
+def weights(folder):
+    return load_file(folder / "model.safetensors")
+
+
+def test_the_loss_falls_on_text_seen_and_unseen(trained):
+    _, result, steps = trained
+    assert steps[0].loss == pytest.approx(math.log(300), rel=0.1)
+    assert steps[-1].loss < 0.7 * steps[0].loss
+    assert result.perplexity < 0.3 * math.exp(steps[0].loss)
+
+
+def test_progress_is_reported_at_every_step(trained):
+    _, result, steps = trained
+    assert [now.step for now in steps] == list(range(1, 31))
+    assert [now.fraction for now in steps] == pytest.approx([n / 30 for n in range(1, 31)])
+    assert [now.tokens for now in steps] == [128 * n for n in range(1, 31)]
+    assert (result.steps, result.tokens) == (30, 30 * 128)
+
+
+def test_the_result_is_an_ordinary_folder(trained):
+    folder, _, _ = trained
+    model = AutoModelForCausalLM.from_pretrained(folder)
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    assert (model.config.model_type, model.config.n_positions) == ("gpt2", 16)
+    assert tokenizer.bos_token_id == tokenizer.eos_token_id == model.config.eos_token_id == 0
+    assert model.config.vocab_size == len(tokenizer)
+    assert tokenizer.decode(tokenizer(TEXTS[0])["input_ids"]) == TEXTS[0]
+    assert not list(folder.glob("*checkpoint*"))
+
+
+def test_the_perplexity_is_that_of_the_saved_model_on_the_held_out_documents(trained):
+    folder, result, _ = trained
+    from retomaton_dist.lm.train_data import make_stream, split_documents
+
+    settings = ModelSettings(model=str(folder), key="final_hidden")
+    held = split_documents(TEXTS, 0.1, 0).validation
+    stream = make_stream(load_tokenizer(settings), held, 16)
+    tokens = torch.from_numpy(stream.tokens).long()
+    ids = tokens[: stream.blocks * 16].reshape(-1, 16)
+    targets = tokens[1 : stream.blocks * 16 + 1].reshape(-1, 16)
+    _, logits = LanguageModel.load(settings, "cpu").keys_and_logits(ids)
+    loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), targets.flatten()).item()
+    assert result.perplexity == pytest.approx(math.exp(loss), rel=1e-4)
+    bits = loss / math.log(2) * len(tokens) / sum(len(text.encode()) for text in held)
+    assert result.bits_per_byte == pytest.approx(bits, rel=1e-4)
+
+
+def test_training_json_says_where_the_number_comes_from(trained):
+    folder, result, _ = trained
+    record = json.loads((folder / "training.json").read_text())
+    assert record["status"] == "done"
+    assert record["run"]["learning_rate"] == 1e-2
+    assert record["result"]["perplexity"] == result.perplexity
+    assert record["result"]["tokens"] == 30 * 128
+
+
+@pytest.mark.parametrize("kills", [(1,), (7, 19), (30,)])
+def test_a_run_killed_and_run_again_ends_with_the_same_weights(trained, tmp_path, kills):
+    settings = dataclasses.replace(SMALL, checkpoint_seconds=0.0)
+    for step in kills:
+        with pytest.raises(Killed):
+            train(settings, TEXTS, tmp_path / "model", killed_after(step))
+    seen = []
+    train(settings, TEXTS, tmp_path / "model", seen.append)
+    assert [now.step for now in seen] == list(range(kills[-1] + 1, 31))
+    undisturbed, resumed = weights(trained[0]), weights(tmp_path / "model")
+    assert all(torch.equal(undisturbed[name], resumed[name]) for name in undisturbed)
+
+
+VICTIM = """
+import dataclasses, sys, time
+from tests.lm.test_train import SMALL, TEXTS, train
+
+def progress(now):
+    if now.step == 12:
+        print("kill me", flush=True)
+        time.sleep(300)
+
+train(dataclasses.replace(SMALL, checkpoint_seconds=0.0), TEXTS, sys.argv[1], progress)
+"""
+
+
+def test_a_process_that_was_killed_is_taken_over(trained, tmp_path):
+    command = [sys.executable, "-c", VICTIM, str(tmp_path / "model")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT) as victim:
+        assert victim.stdout.readline() == "kill me\n"
+        victim.kill()
+    assert not (tmp_path / "model" / "model.safetensors").exists()
+    seen = []
+    train(SMALL, TEXTS, tmp_path / "model", seen.append)
+    assert seen[0].step == 13
+    undisturbed, resumed = weights(trained[0]), weights(tmp_path / "model")
+    assert all(torch.equal(undisturbed[name], resumed[name]) for name in undisturbed)
+
+
+def test_a_run_killed_before_its_first_checkpoint_begins_again(trained, tmp_path):
+    with pytest.raises(Killed):
+        train(SMALL, TEXTS, tmp_path / "model", killed_after(5))
+    train(SMALL, TEXTS, tmp_path / "model")
+    undisturbed, again = weights(trained[0]), weights(tmp_path / "model")
+    assert all(torch.equal(undisturbed[name], again[name]) for name in undisturbed)
+
+
+def test_the_time_of_earlier_processes_counts(tmp_path):
+    timed = dataclasses.replace(SMALL, steps=None, minutes=1.0, checkpoint_seconds=0.0)
+    with pytest.raises(Killed):
+        train(timed, TEXTS, tmp_path / "model", killed_after(3))
+    age_checkpoint(tmp_path / "model" / "checkpoint.safetensors", 59.95)
+    seen = []
+    result = train(timed, TEXTS, tmp_path / "model", seen.append)
+    assert seen[0].step == 4
+    assert seen[0].elapsed > 59.95
+    assert result.seconds >= 60
+
+
+def age_checkpoint(path, elapsed):
+    from safetensors import safe_open
+    from safetensors.torch import save_file
+
+    with safe_open(path, "pt") as file:
+        metadata = file.metadata() | {"elapsed": str(elapsed)}
+    save_file(load_file(path), path, metadata)
+
+
+def test_a_finished_run_is_not_trained_again(trained):
+    folder, result, _ = trained
+    assert train(SMALL, TEXTS, folder, killed_after(1)) == result
+
+
+@pytest.mark.parametrize(
+    ("change", "texts", "message"),
+    [
+        ({"learning_rate": 0.5}, TEXTS, "learning_rate is 0.01 there and 0.5 now"),
+        ({"seed": 3}, TEXTS, "seed is 0 there and 3 now"),
+        ({}, TEXTS[1:], "text_fingerprint"),
+    ],
+)
+def test_a_folder_with_another_run_is_refused_and_the_difference_named(
+    trained, change, texts, message
+):
+    with pytest.raises(BadInput, match=message):
+        train(dataclasses.replace(SMALL, **change), texts, trained[0])
+
+
+def test_settings_may_be_mended_while_there_is_nothing_to_lose(tmp_path):
+    with pytest.raises(BadInput):
+        train(dataclasses.replace(SMALL, vocabulary=200), TEXTS, tmp_path / "model")
+    with pytest.raises(Killed):
+        train(
+            dataclasses.replace(SMALL, vocabulary=400), TEXTS, tmp_path / "model", killed_after(1)
+        )
+    train(dataclasses.replace(SMALL, steps=2), iter(TEXTS), tmp_path / "model")
+    assert len(AutoTokenizer.from_pretrained(tmp_path / "model")) == 300
+
+
+def test_a_run_with_a_checkpoint_is_not_overwritten(tmp_path):
+    settings = dataclasses.replace(SMALL, checkpoint_seconds=0.0)
+    with pytest.raises(Killed):
+        train(settings, TEXTS, tmp_path / "model", killed_after(2))
+    with pytest.raises(BadInput, match="layers is 1 there and 2 now"):
+        train(dataclasses.replace(settings, layers=2), TEXTS, tmp_path / "model")
+
+
+def test_a_folder_with_anything_else_is_refused(tmp_path):
+    (tmp_path / "thesis.txt").write_text("do not overwrite")
+    with pytest.raises(BadInput, match="not an empty folder"):
+        train(SMALL, TEXTS, tmp_path)
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"status": "running"}'])
+def test_a_damaged_record_is_refused(tmp_path, content):
+    (tmp_path / "training.json").write_text(content)
+    with pytest.raises(BadInput, match=r"training\.json is damaged"):
+        train(SMALL, TEXTS, tmp_path)
+
+
+def test_a_damaged_checkpoint_is_refused(tmp_path):
+    settings = dataclasses.replace(SMALL, checkpoint_seconds=0.0)
+    with pytest.raises(Killed):
+        train(settings, TEXTS, tmp_path / "model", killed_after(2))
+    checkpoint = tmp_path / "model" / "checkpoint.safetensors"
+    checkpoint.write_bytes(checkpoint.read_bytes()[:500])
+    with pytest.raises(BadInput, match=r"checkpoint\.safetensors is damaged"):
+        train(settings, TEXTS, tmp_path / "model")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"steps": 0}, "--steps 0"),
+        ({"minutes": -1.0}, "--minutes -1.0"),
+        ({"validation": 1.0}, "--validation 1.0"),
+        ({"vocabulary": 200}, "vocabulary 200 is too small"),
+        ({"heads": 3}, "multiple of heads 3"),
+        ({"context": 1}, "context 1 is too small"),
+    ],
+)
+def test_settings_that_cannot_be_are_refused(tmp_path, change, message):
+    with pytest.raises(BadInput, match=message):
+        train(dataclasses.replace(SMALL, **change), TEXTS, tmp_path / "model")
+
+
+def test_a_rate_that_makes_training_diverge_is_said_so(tmp_path):
+    wild = dataclasses.replace(SMALL, learning_rate=1e30)
+    with pytest.raises(ModelError, match="lower --learning-rate"):
+        train(wild, TEXTS, tmp_path / "model")
+
+
+def test_the_rate_goes_up_then_down_to_nothing():
+    rates = [rate_at(n / 100) for n in range(101)]
+    assert rates[0] == rates[100] == 0
+    assert max(rates) == 1
+    top = rates.index(1)
+    assert rates == sorted(rates[:top]) + sorted(rates[top:], reverse=True)
+
+
+def test_a_run_ends_by_steps_or_time_whichever_comes_first():
+    limit = Limit(steps=10, seconds=60)
+    assert limit.fraction(5, 12) == 0.5
+    assert limit.fraction(5, 48) == 0.8
+    assert limit.fraction(11, 0) == limit.fraction(0, 99) == 1
+    assert Limit(steps=4).fraction(1, 1e9) == 0.25
+
+
+def test_minutes_alone_end_a_run(tmp_path):
+    timed = dataclasses.replace(SMALL, steps=None, minutes=0.005)
+    result = train(timed, TEXTS, tmp_path / "model")
+    assert result.seconds >= 0.3
+    assert result.steps > 0
+
+
+FINE = dataclasses.replace(SMALL, context=None, steps=15, learning_rate=5e-3)
+
+
+def test_fine_tuning_starts_where_the_model_was(trained, tmp_path):
+    folder, _, _ = trained
+    other = [text.replace("key", "lock").replace("walks", "runs") for text in TEXTS]
+    steps = []
+    after = train(dataclasses.replace(FINE, init=str(folder)), other, tmp_path, steps.append)
+    assert steps[0].loss < math.log(300) - 1
+    assert steps[-1].loss < steps[0].loss
+    assert AutoTokenizer.from_pretrained(tmp_path).get_vocab() == load_vocabulary(folder)
+    assert json.loads((tmp_path / "training.json").read_text())["run"]["init"] == str(folder)
+    assert after.perplexity < math.exp(steps[0].loss)
+
+
+def load_vocabulary(folder):
+    return AutoTokenizer.from_pretrained(folder).get_vocab()
+
+
+def test_fine_tuning_resumes_to_the_same_weights(trained, tmp_path):
+    settings = dataclasses.replace(FINE, init=str(trained[0]), checkpoint_seconds=0.0)
+    with pytest.raises(Killed):
+        train(settings, TEXTS, tmp_path / "a", killed_after(6))
+    train(settings, TEXTS, tmp_path / "a")
+    train(settings, TEXTS, tmp_path / "b")
+    first, second = weights(tmp_path / "a"), weights(tmp_path / "b")
+    assert all(torch.equal(first[name], second[name]) for name in first)
+
+
+def test_a_model_of_another_family_can_be_fine_tuned(tmp_path):
+    init = save_model("llama", tmp_path / "init")
+    byte_level_tokenizer(eos_token="<|endoftext|>").save_pretrained(init)
+    steps = []
+    train(dataclasses.replace(FINE, init=str(init)), TEXTS, tmp_path / "out", steps.append)
+    assert steps[-1].loss < steps[0].loss
+    assert LanguageModel.load(ModelSettings(model=str(tmp_path / "out")), "cpu").dimension == 16
+
+
+def test_an_init_whose_tokenizer_does_not_match_is_refused(trained, tmp_path):
+    init = shutil.copytree(trained[0], tmp_path / "init")
+    byte_level_tokenizer(special="<s>", vocabulary=320).save_pretrained(init)
+    byte_level_tokenizer().save_pretrained(save_model("gpt2", init, vocabulary=280))
+    with pytest.raises(ModelError, match="does not match the model"):
+        train(dataclasses.replace(FINE, init=str(init)), TEXTS, tmp_path / "out")
+
+
+def test_an_init_that_is_not_there_is_refused(tmp_path):
+    with pytest.raises(ModelError, match="no such file or folder"):
+        train(dataclasses.replace(FINE, init=str(tmp_path / "no")), TEXTS, tmp_path / "out")
+
+
+def test_a_context_beyond_that_of_the_init_is_refused(trained, tmp_path):
+    long = dataclasses.replace(FINE, init=str(trained[0]), context=17)
+    with pytest.raises(BadInput, match="larger than the model's 16"):
+        train(long, TEXTS, tmp_path / "out")
+
+
+def test_another_init_than_the_runs_is_refused(trained, tmp_path):
+    init = shutil.copytree(trained[0], tmp_path / "init")
+    settings = dataclasses.replace(FINE, init=str(init))
+    train(settings, TEXTS, tmp_path / "out")
+    save_model("gpt2", init)
+    with pytest.raises(BadInput, match="init_fingerprint"):
+        train(settings, TEXTS, tmp_path / "out")
+
+
+def test_training_says_nothing_on_stderr(tmp_path, capfd):
+    train(dataclasses.replace(SMALL, steps=2), TEXTS, tmp_path / "model")
+    assert capfd.readouterr().err == ""

@@ -1,0 +1,155 @@
+"""Workers that do next to nothing, and those that fail in every way a worker can."""
+
+import os
+import signal
+import time
+import uuid
+from pathlib import Path
+
+from retomaton_dist.errors import ModelError
+
+
+class Doubler:
+    """Leaves one mark per unit that it does, named after the unit, and doubles it."""
+
+    def __init__(self, folder):
+        self.folder = Path(folder)
+
+    def run(self, unit):
+        (self.folder / f"{unit}-{os.getpid()}-{uuid.uuid4().hex}").touch()
+        return 2 * unit
+
+
+def marks(folder):
+    """The units that were worked on, as often as they were, in ascending order."""
+    return sorted(int(path.name.split("-")[0]) for path in Path(folder).iterdir())
+
+
+def pids(folder):
+    """The processes that worked."""
+    return {int(path.name.split("-")[1]) for path in Path(folder).iterdir()}
+
+
+class FirstUnitLast(Doubler):
+    def run(self, unit):
+        time.sleep(5.0 if unit == 0 else 0.01)
+        return super().run(unit)
+
+
+class Slow(Doubler):
+    def run(self, unit):
+        time.sleep(0.5)
+        return super().run(unit)
+
+
+class KilledOnce(Doubler):
+    """Unit `fatal` kills its process the first time that it is tried."""
+
+    def __init__(self, folder, fatal):
+        super().__init__(folder)
+        self.fatal = fatal
+
+    def run(self, unit):
+        before = marks(self.folder).count(unit)
+        result = super().run(unit)
+        if unit == self.fatal and not before:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return result
+
+
+class KilledAlways(Doubler):
+    def __init__(self, folder, fatal):
+        super().__init__(folder)
+        self.fatal = fatal
+
+    def run(self, unit):
+        result = super().run(unit)
+        if unit == self.fatal:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return result
+
+
+class StuckOnce(Doubler):
+    """Whatever is tried first never ends."""
+
+    def run(self, unit):
+        first = not marks(self.folder)
+        result = super().run(unit)
+        if first:
+            time.sleep(600)
+        return result
+
+
+class StuckAlways(Doubler):
+    def run(self, unit):
+        super().run(unit)
+        time.sleep(600)
+
+
+class Refusing(Doubler):
+    def run(self, unit):
+        super().run(unit)
+        raise ModelError(f"unit {unit} has a key that is NaN")
+
+
+class Broken(Doubler):
+    def run(self, unit):
+        return self.divide_by_zero(unit)
+
+    def divide_by_zero(self, unit):
+        return unit / 0
+
+
+class Hungry(Doubler):
+    def run(self, unit):
+        raise MemoryError("Unable to allocate 1 TiB")
+
+
+class NeverMade:
+    def __init__(self, folder):
+        raise ModelError("the model cannot be loaded")
+
+
+class DiesAtStart:
+    def __init__(self, folder):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+class Threads:
+    """Tells how many threads each library of its process uses, and what children would."""
+
+    def __init__(self):
+        import torch
+
+        self.torch = torch
+
+    def run(self, variables):
+        import numba
+        import numpy as np
+
+        return {
+            "torch": self.torch.get_num_threads(),
+            "numba": numba.get_num_threads(),
+            "blas": _blas_threads(np),
+            "environment": {name: os.environ.get(name) for name in variables},
+        }
+
+
+def _blas_threads(np):
+    """Threads that appear when BLAS has enough to do to want them all."""
+    import psutil
+
+    before = psutil.Process().num_threads()
+    square = np.ones((1500, 1500))
+    square @ square
+    return 1 + psutil.Process().num_threads() - before
+
+
+class Gpus:
+    """Tells which GPUs Ray has given to its actor."""
+
+    def run(self, unit):
+        import ray
+
+        time.sleep(0.3)
+        return os.getpid(), tuple(ray.get_gpu_ids()), os.environ.get("CUDA_VISIBLE_DEVICES")
