@@ -16,7 +16,7 @@ WEIGHT_DECAY = 0.1
 MUON_BETAS = (0.9, 0.99)
 MUON_MOMENTUM = 0.95
 # The height of Muon's rate for each unit of AdamW's.
-MUON_RATE = 5.0
+MUON_RATE = 20 / 3
 # Of the quintic iteration that brings all singular values near 1 (Jordan et al., 2024).
 NEWTON_SCHULZ = (3.4445, -4.7750, 2.0315)
 NEWTON_SCHULZ_STEPS = 5

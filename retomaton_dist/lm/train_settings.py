@@ -20,8 +20,8 @@ class TrainSettings:
         "whichever comes first; auto: 1.25 unless --steps is given",
         None,
     )
-    vocabulary: int = option("tokens of a new tokenizer, at most", 4096)
-    layers: int = option("layers of a new model", 4)
+    vocabulary: int = option("tokens of a new tokenizer, at most", 2048)
+    layers: int = option("layers of a new model", 3)
     width: int = option("width of a new model's hidden states", 128)
     heads: int = option("attention heads of a new model", 4)
     context: int | None = option(
@@ -29,7 +29,7 @@ class TrainSettings:
         "or less if the model to fine-tune reads less",
         None,
     )
-    batch_tokens: int = option("tokens per step", 2048)
+    batch_tokens: int = option("tokens per step", 1024)
     learning_rate: float | None = option(
         "at its height; auto: 0.003, or 0.0002 for fine-tuning", None
     )

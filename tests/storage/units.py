@@ -1,0 +1,28 @@
+"""A small stage whose units write a file each: enough to follow a stage through its life."""
+
+from storage import files, records
+from storage.canonical import content_hash
+from storage.records import Record
+from storage.store import writing
+
+CONFIG = {"k": 4}
+MADE_WITH = {"numpy": "2"}
+
+
+def do_unit(path, unit, config=CONFIG, stage="index/a"):
+    """What a worker does: write a file, then declare the unit done."""
+    name = f"index/part-{unit}"
+    digest = files.write(path / name, f"part {unit}".encode())
+    records.write(path, stage, Record(unit, content_hash(config), {name: digest}))
+
+
+def run(path, order, stage="index/a", merged=False):
+    """A whole stage of as many units as `order` has; return how it was committed."""
+    with writing(path) as writer:
+        missing = writer.begin(stage, CONFIG, len(order), MADE_WITH)
+        for unit in order:
+            if unit in missing:
+                do_unit(path, unit, stage=stage)
+        whole = {"index/whole": files.write(path / "index/whole", b"all")}
+        finish = writer.finish_merged if merged else writer.finish
+        return finish(stage, whole, {"recall": 0.5})
