@@ -15,19 +15,32 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from retomaton_dist.building import build, cluster, extract, tokenize
+    from retomaton_dist.automaton.automaton import Automaton
+    from retomaton_dist.building import build, cluster, compile, extract, tokenize  # noqa: A004
     from retomaton_dist.reader import StoreReader
     from retomaton_dist.search.build import index
 
 __version__ = "0.1.0"
-__all__ = ["StoreReader", "build", "cluster", "extract", "index", "open", "tokenize"]
+__all__ = [
+    "Automaton",
+    "StoreReader",
+    "build",
+    "cluster",
+    "compile",
+    "extract",
+    "index",
+    "open",
+    "tokenize",
+]
 
 _PLACES = {
     "build": "retomaton_dist.building",
     "cluster": "retomaton_dist.building",
+    "compile": "retomaton_dist.building",
     "extract": "retomaton_dist.building",
     "tokenize": "retomaton_dist.building",
     "index": "retomaton_dist.search.build",
+    "Automaton": "retomaton_dist.automaton.automaton",
     "StoreReader": "retomaton_dist.reader",
 }
 

@@ -12,6 +12,7 @@ from retomaton_dist.runtime.cluster import Session
 from retomaton_dist.search.settings import IndexSettings
 from retomaton_dist.settings import (
     ClusterSettings,
+    CompileSettings,
     CorpusSettings,
     ExtractSettings,
     ModelSettings,
@@ -19,6 +20,7 @@ from retomaton_dist.settings import (
     WorkerSettings,
 )
 from retomaton_dist.stages import cluster as clustering_stage
+from retomaton_dist.stages import compile as compiling
 from retomaton_dist.stages import extract as extracting
 from retomaton_dist.stages import index as indexing
 from retomaton_dist.stages import tokenize as tokenizing
@@ -110,6 +112,25 @@ def run_cluster(
     Store.open(store).stage("extract")
     with Session(workers) as session, writing(store) as writer:
         clustering_stage.cluster(writer, settings, session)
+    return StoreReader.open(store)
+
+
+def compile(store: str | Path, **settings: Any) -> StoreReader:  # noqa: A001 - rd.compile
+    """Compile a clustering into an automaton, or do what is missing of it.
+
+    Keywords are the flags of `retomaton compile`; none is needed.
+    """
+    groups = (CompileSettings, WorkerSettings)
+    return run_compile(store, *split_keywords(groups, settings))
+
+
+def run_compile(
+    store: str | Path, settings: CompileSettings, workers: WorkerSettings
+) -> StoreReader:
+    """Run the stages `codec/NAME` and `compile/NAME` over a store that was clustered."""
+    Store.open(store).stage(f"cluster/{settings.states}")
+    with Session(workers) as session, writing(store) as writer:
+        compiling.compile_automaton(writer, settings, session)
     return StoreReader.open(store)
 
 

@@ -8,7 +8,13 @@ from storage.canonical import Json
 from storage.manifest import VERSION, Stage
 from storage.store import Store
 
-_FOLDERS = {"tokenize": "corpus", "extract": "datastore.zarr"}
+_FOLDERS = {
+    "tokenize": "corpus",
+    "extract": "datastore.zarr",
+    "cluster": "states",
+    "codec": "codecs",
+    "compile": "automata",
+}
 
 
 def describe(store: Store) -> Json:
@@ -56,10 +62,14 @@ def _stage(store: Store, name: str) -> Json:
 def _bytes(store: Store) -> Json:
     parts: Json = {}
     for name, stage in store.manifest.stages.items():
-        folder = _FOLDERS.get(name, name)
+        kind, *rest = name.split("/")
+        folder = "/".join([_FOLDERS.get(kind, kind), *rest])
         parts[folder] = stage.bytes if stage.done else _size(store.path / folder)
     if "extract" in store.manifest.stages:
         parts |= _arrays(store.manifest.stages["extract"])
+    if "prune" in store.manifest.stages:
+        parts["datastore.zarr"] -= parts["datastore.zarr/keys"]
+        parts["datastore.zarr/keys"] = 0
     top = [size for name, size in parts.items() if not name.startswith("datastore.zarr/")]
     return {**parts, "total": sum(top)}
 

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from retomaton_dist.describe import describe
 from retomaton_dist.errors import BadInput
+from storage import automaton
 from storage.canonical import Json
 from storage.corpus import Corpus, Document
 from storage.datastore import Datastore, Keys
@@ -21,6 +22,7 @@ from storage.store import Store
 if TYPE_CHECKING:
     import dask.array as da
 
+    from retomaton_dist.automaton.automaton import Automaton
     from retomaton_dist.search.searcher import Searcher
 
 
@@ -174,6 +176,13 @@ class StoreReader:
         from retomaton_dist.search.searcher import open_searcher
 
         return open_searcher(opened, parameters, verify=verify)
+
+    def automaton(self, name: str) -> "Automaton":
+        """A compiled automaton, mapped; its name is that of its clustering unless it was named."""
+        from retomaton_dist.automaton.automaton import Automaton
+
+        self.store.stage(f"compile/{name}")
+        return Automaton.open(automaton.folder_of(self.path, name))
 
     def describe(self) -> Json:
         """What `retomaton inspect --json` prints."""

@@ -27,6 +27,7 @@ GROUPS: dict[str, type[Any]] = {
     "tokenize": settings.TokenizeSettings,
     "extract": settings.ExtractSettings,
     "cluster": settings.ClusterSettings,
+    "compile": settings.CompileSettings,
     "index": IndexSettings,
     "serve": ServeSettings,
     "workers": settings.WorkerSettings,

@@ -101,6 +101,23 @@ class ClusterSettings:
 
 
 @dataclass(frozen=True, kw_only=True)
+class CompileSettings:
+    """How a clustering becomes an automaton that can be walked."""
+
+    states: str = option("the clustering to compile", "kmeans")
+    name: str | None = option("of the automaton", None, shown="the clustering's")
+    codec: str = option(
+        "where distances come from: pq, short codes; fp16, the keys themselves",
+        "pq",
+        choices=("pq", "fp16"),
+    )
+    code_size: int | None = option(
+        "bytes of a pq code, a divisor of the keys' width; auto: the largest up to 64", None
+    )
+    unit_entries: int = option("entries that a unit sorts in memory", 1 << 21)
+
+
+@dataclass(frozen=True, kw_only=True)
 class WorkerSettings:
     """Where work runs and how it is shown. Of these only `threads` can change a result."""
 

@@ -16,7 +16,7 @@ from zarr.storage import MemoryStore
 
 from storage import files
 from storage.chunks import ChunkStore
-from storage.errors import BadInput, DamagedStore
+from storage.errors import BadInput, DamagedStore, StageMissing
 from storage.files import FileDigest
 from storage.rows import map_rows
 from storage.sending import WithoutCaches
@@ -131,23 +131,33 @@ class Datastore(WithoutCaches):
 
     folder: Path
     shape: Shape
+    pruned: bool = False
 
     @classmethod
-    def open(cls, store: Path, shape: Shape) -> "Datastore":
-        """Open the datastore that the manifest describes; other shapes are damage."""
-        datastore = cls(store / FOLDER, shape)
+    def open(cls, store: Path, shape: Shape, *, pruned: bool = False) -> "Datastore":
+        """Open the datastore that the manifest describes; other shapes are damage.
+
+        A `pruned` one has no keys any more.
+        """
+        datastore = cls(store / FOLDER, shape, pruned)
         for name in DTYPES:
             datastore._check_metadata(name)
-            datastore._check_chunks(name)
+            if not (pruned and name == "keys"):
+                datastore._check_chunks(name)
         return datastore
 
     def array(self, name: str) -> "zarr.Array[Any]":
         """`keys`, `values` or `pointers` as a read-only Zarr array: for streaming, not rows."""
+        self._check_kept(name)
+        return self._array(name)
+
+    def _array(self, name: str) -> "zarr.Array[Any]":
         return _member(zarr.open_group(ChunkStore(self.folder, read_only=True), mode="r"), name)
 
     @cached_property
     def keys(self) -> Keys:
         """All keys as one memory-mapped [N, d] array, whatever chunks they lie in."""
+        self._check_kept("keys")
         return self._mapped("keys")
 
     @cached_property
@@ -170,10 +180,17 @@ class Datastore(WithoutCaches):
         paths = [self.chunk_file(name, number) for number in range(self.shape.chunks)]
         return map_rows(paths, np.dtype(DTYPES[name]), chunk, size)
 
+    def _check_kept(self, name: str) -> None:
+        if self.pruned and name == "keys":
+            raise StageMissing(
+                f"{self.folder.parent}: the keys were dropped by `retomaton prune`; what needs "
+                f"them needs a store extracted anew"
+            )
+
     def _check_metadata(self, name: str) -> None:
         expected = (*self.shape.array(name), np.dtype(DTYPES[name]))
         try:
-            array = self.array(name)
+            array = self._array(name)
         except (OSError, KeyError, ValueError, TypeError) as error:
             raise DamagedStore(f"{self.folder / name}: no readable Zarr array ({error})") from error
         found = (array.shape, array.chunks, array.dtype)

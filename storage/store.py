@@ -61,7 +61,7 @@ class Store:
         """The datastore; opening checks its shape and that every chunk is there and whole."""
         facts = self.stage("extract").facts
         shape = Shape(facts["entries"], facts["dimension"], facts["chunk_entries"])
-        return Datastore.open(self.path, shape)
+        return Datastore.open(self.path, shape, pruned="prune" in self.manifest.stages)
 
 
 class StoreWriter:

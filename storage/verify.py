@@ -14,6 +14,7 @@ from storage.datastore import Datastore
 from storage.errors import DamagedStore, StoreError
 from storage.files import FileDigest
 from storage.manifest import Stage
+from storage.prune import KEYS, STAGE
 from storage.store import Store, digest_of_files, writing
 
 THREADS = 4
@@ -59,7 +60,7 @@ def verify(store: Store, progress: Callable[[int], None] = lambda _: None) -> Ch
     findings: list[Finding] = []
     for name, stage in store.manifest.stages.items():
         found = list(_inventory(store, name, stage))
-        owned += [item for item in found if isinstance(item, _Owned)]
+        owned += [item for item in found if isinstance(item, _Owned) and _kept(store, item.path)]
         findings += [item for item in found if isinstance(item, Finding)]
     findings += _damaged_files(store.path, owned, progress)
     if not findings:
@@ -97,6 +98,10 @@ def _inventory(store: Store, name: str, stage: Stage) -> Iterator[_Owned | Findi
     if stage.done and sound and _digest(listed) != stage.digest:
         problem = "its records do not add up to its digest in the manifest"
         yield Finding(f"{records.FOLDER}/{name}", problem, name)
+
+
+def _kept(store: Store, path: str) -> bool:
+    return STAGE not in store.manifest.stages or not path.startswith(KEYS)
 
 
 def _digest(listed: list[_Owned]) -> str:

@@ -9,10 +9,12 @@ from retomaton_dist import __version__
 from retomaton_dist.cli import (
     build,
     cluster,
+    compile,  # noqa: A004 - the command of this name
     demo,
     extract,
     index,
     inspect,
+    prune,
     serve_index,
     tokenize,
     train_lm,
@@ -30,9 +32,11 @@ COMMANDS = {
         extract,
         cluster,
         index,
+        compile,
         serve_index,
         inspect,
         verify,
+        prune,
         train_lm,
     )
 }

@@ -48,7 +48,7 @@ def test_the_help_shows_every_command_and_how_to_begin(command):
     result = command("--help")
     assert result.returncode == 0
     for name in COMMANDS:
-        assert re.search(rf"^ +{name} ", result.stdout, re.MULTILINE)
+        assert re.search(rf"^ +{name}\b", result.stdout, re.MULTILINE)
     assert "retomaton extract law.store --corpus" in result.stdout
     assert "ray job submit" in result.stdout
     assert "exit codes: 0" in result.stdout

@@ -1,0 +1,187 @@
+"""The second half of a step: candidates = N ++ W, and S = S' united with states(N)."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from retomaton_dist.automaton.arrays import (
+    EMPTY,
+    POSITIONS,
+    RUN,
+    SAVED,
+    SEARCHES,
+    Columns,
+    LaneArrays,
+    Rules,
+    Scratch,
+)
+from retomaton_dist.automaton.compiled import Whole, compiled
+from retomaton_dist.automaton.following import find_runs, find_scored
+from retomaton_dist.automaton.tables import FREE, place_of, table_size
+
+
+@compiled
+def _list_neighbours(
+    lanes: LaneArrays,
+    lane: Whole,
+    slots: NDArray[np.int64],
+    values: NDArray[np.int32],
+    distances: NDArray[np.float32],
+    scratch: Scratch,
+    size: Whole,
+    keep_duplicates: bool,
+) -> None:
+    """Put what a search found (-1 is nothing) first among the candidates."""
+    count = 0
+    for i in range(slots.shape[0]):
+        if slots[i] < 0:
+            continue
+        first = scratch.places[place_of(scratch.table, size, slots[i])]
+        if first != i and not keep_duplicates:
+            continue
+        lanes.slots[lane, count] = slots[i]
+        lanes.values[lane, count] = values[i]
+        lanes.distances[lane, count] = distances[i]
+        lanes.pointed[lane, count] = scratch.items[first] == 1
+        count += 1
+    lanes.searched[lane] = count
+
+
+@compiled
+def _mark(slot: Whole, scratch: Scratch, size: Whole) -> None:
+    place = place_of(scratch.table, size, slot)
+    if scratch.table[place] != FREE:
+        scratch.items[scratch.places[place]] = 1
+
+
+@compiled
+def _mark_pointed(
+    columns: Columns,
+    lanes: LaneArrays,
+    rules: Rules,
+    lane: Whole,
+    neighbours: NDArray[np.int64],
+    scratch: Scratch,
+    size: Whole,
+) -> None:
+    """Put the neighbours into the table and note in `items` which of them are in P.
+
+    Where P was too large to be kept, the pointers are followed once more.
+    """
+    nexts, end = columns.nexts, columns.values.shape[0]
+    scratch.items[: neighbours.shape[0]] = 0
+    for i in range(neighbours.shape[0]):
+        place = place_of(scratch.table, size, neighbours[i])
+        if neighbours[i] >= 0 and scratch.table[place] == FREE:
+            scratch.table[place] = neighbours[i]
+            scratch.places[place] = i
+    if lanes.pointers[lane] <= lanes.followed.shape[1]:
+        for i in range(lanes.pointers[lane]):
+            _mark(lanes.followed[lane, i], scratch, size)
+    elif rules.follow_members:
+        runs = scratch.runs[: lanes.state_counts[lane]]
+        find_runs(columns, lanes, lane, runs)
+        for i in range(runs.shape[0]):
+            for slot in range(runs[i, 0], runs[i, 1]):
+                if 0 <= np.int64(nexts[slot]) < end:
+                    _mark(np.int64(nexts[slot]), scratch, size)
+    else:
+        alike = find_scored(lanes, lane, lanes.tokens[lane], scratch.scored)
+        for i in scratch.scored[:alike]:
+            slot = lanes.slots[lane, i]
+            if 0 <= np.int64(nexts[slot]) < end:
+                _mark(np.int64(nexts[slot]), scratch, size)
+
+
+@compiled
+def _list_walked(
+    columns: Columns, lanes: LaneArrays, rules: Rules, lane: Whole, scratch: Scratch, size: Whole
+) -> None:
+    """Put W behind the neighbours; what the table knows already is left out if repeats are."""
+    count = lanes.searched[lane]
+    for i in range(lanes.walked_counts[lane]):
+        slot = lanes.walked[lane, i]
+        if not rules.keep_duplicates:
+            place = place_of(scratch.table, size, slot)
+            if scratch.table[place] != FREE:
+                continue
+            scratch.table[place] = slot
+        lanes.slots[lane, count] = slot
+        lanes.values[lane, count] = columns.values[slot]
+        lanes.pointed[lane, count] = lanes.walked_pointed[lane, i]
+        count += 1
+    lanes.counts[lane] = count
+
+
+@compiled
+def _unite_states(columns: Columns, lanes: LaneArrays, lane: Whole, scratch: Scratch) -> None:
+    """Make S of S' and the states of the neighbours."""
+    count = lanes.reached_counts[lane]
+    lanes.states[lane, :count] = lanes.reached[lane, :count]
+    if lanes.searched[lane]:
+        table = scratch.state_table
+        size = table_size(count + lanes.searched[lane])
+        table[:size] = FREE
+        for i in range(count):
+            state = np.int64(lanes.reached[lane, i])
+            table[place_of(table, size, state)] = state
+        for i in range(lanes.searched[lane]):
+            state = np.int64(columns.states[lanes.slots[lane, i]])
+            place = place_of(table, size, state)
+            if table[place] == FREE and state < columns.offsets.shape[0] - 1:
+                table[place] = state
+                lanes.states[lane, count] = state
+                count += 1
+    lanes.state_counts[lane] = count
+
+
+@compiled
+def _count(lanes: LaneArrays, lane: Whole) -> None:
+    counters = lanes.counters[lane]
+    counters[POSITIONS] += 1
+    counters[EMPTY] += lanes.counts[lane] == 0
+    if lanes.searching[lane]:
+        counters[SEARCHES] += 1
+        counters[SAVED] += counters[RUN]
+        counters[RUN] = 0
+    else:
+        counters[RUN] += 1
+    lanes.steps[lane] += 1
+
+
+@compiled
+def join(
+    columns: Columns,
+    lanes: LaneArrays,
+    rules: Rules,
+    scratch: Scratch,
+    chosen: NDArray[np.int64],
+    rows: NDArray[np.int64],
+    slots: NDArray[np.int64],
+    values: NDArray[np.int32],
+    distances: NDArray[np.float32],
+) -> None:
+    """Give the chosen lanes their candidates; the distances of W are left to be measured.
+
+    Lanes that search take row `rows[i]` of what was found.
+    """
+    for i in range(chosen.shape[0]):
+        lane = chosen[i]
+        size = table_size(slots.shape[1] + lanes.walked_counts[lane])
+        scratch.table[:size] = FREE
+        lanes.searched[lane] = 0
+        if lanes.searching[lane]:
+            found = slots[rows[i]]
+            _mark_pointed(columns, lanes, rules, lane, found, scratch, size)
+            _list_neighbours(
+                lanes,
+                lane,
+                found,
+                values[rows[i]],
+                distances[rows[i]],
+                scratch,
+                size,
+                rules.keep_duplicates,
+            )
+        _list_walked(columns, lanes, rules, lane, scratch, size)
+        _unite_states(columns, lanes, lane, scratch)
+        _count(lanes, lane)

@@ -1,0 +1,167 @@
+"""Distances by the codec `pq`, without keys: |q - c - r|^2 = |q - c|^2 - 2<q, r> + bracket."""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from retomaton_dist.automaton.arrays import LaneArrays
+from retomaton_dist.automaton.compiled import compiled, compiled_sums
+
+WORDS = 256
+FETCH = 256
+_WORDS = np.uint64(WORDS)
+_BLOCK = np.uint64(16)
+
+
+class PqCodes(NamedTuple):
+    """What lies in the automaton: C centroids [C, d], codebooks [M, d / M, 256], and per slot.
+
+    A slot has its cell, M code bytes, and the bracket |r|^2 + 2<c, r>.
+    """
+
+    centroids: NDArray[np.float32]
+    codebooks: NDArray[np.float32]
+    cells: NDArray[np.uint16]
+    codes: NDArray[np.uint8]
+    brackets: NDArray[np.float32]
+
+
+class PqQueries(NamedTuple):
+    """Queries made ready: tables of -2<q, codeword>, and |q - c|^2 as far as it was asked for."""
+
+    queries: NDArray[np.float32]
+    tables: NDArray[np.float32]
+    cell_distances: NDArray[np.float32]
+
+
+class Fetched(NamedTuple):
+    """Copies of what is stored about a few slots."""
+
+    cells: NDArray[np.uint16]
+    sums: NDArray[np.float32]
+    codes: NDArray[np.uint8]
+
+
+@compiled_sums
+def prepare(codebooks: NDArray[np.float32], ready: PqQueries, first: int, last: int) -> None:
+    """Fill the tables of the queries first..last-1, and forget the distances to cells."""
+    parts, width, words = codebooks.shape
+    for row in range(first, last):
+        ready.cell_distances[row, :] = np.nan
+    for part in range(parts):
+        for row in range(first, last):
+            table = ready.tables[row, part * words : (part + 1) * words]
+            table[:] = np.float32(0)
+            for j in range(width):
+                factor = np.float32(-2) * ready.queries[row, part * width + j]
+                word = codebooks[part, j]
+                for i in range(words):
+                    table[i] += factor * word[i]
+
+
+@compiled_sums
+def _squared(query: NDArray[np.float32], centroid: NDArray[np.float32]) -> np.float32:
+    total = np.float32(0)
+    for i in range(query.shape[0]):
+        difference = query[i] - centroid[i]
+        total += difference * difference
+    return total
+
+
+@compiled_sums
+def _fetch(codes: PqCodes, slots: NDArray[np.int64], near: Fetched) -> None:
+    """Copy what is stored about a few slots, in a tight loop where cache misses overlap."""
+    stored, copied = codes.codes, near.codes
+    for i in range(slots.shape[0]):
+        # Unsigned places need no look at their sign.
+        slot = np.uint64(max(slots[i], 0))
+        near.cells[i] = codes.cells[slot]
+        near.sums[i] = codes.brackets[slot]
+        for part in range(np.uint64(stored.shape[1])):
+            copied[np.uint64(i), part] = stored[slot, part]
+
+
+@compiled_sums
+def _look_up(table: NDArray[np.float32], near: Fetched, count: int) -> None:
+    """Add the tables' numbers to the sums, some parts at a time: their tables stay in reach."""
+    copied, sums = near.codes, near.sums
+    parts = np.uint64(copied.shape[1])
+    whole = parts // _BLOCK * _BLOCK
+    for block in range(np.uint64(0), whole, _BLOCK):
+        for i in range(np.uint64(count)):
+            total = np.float32(0)
+            place = block * _WORDS
+            for part in range(block, block + _BLOCK):
+                total += table[place + np.uint64(copied[i, part])]
+                place += _WORDS
+            sums[i] += total
+    for i in range(np.uint64(count)):
+        for part in range(whole, parts):
+            sums[i] += table[part * _WORDS + np.uint64(copied[i, part])]
+
+
+@compiled
+def _measure(
+    codes: PqCodes,
+    ready: PqQueries,
+    row: int,
+    slots: NDArray[np.int64],
+    distances: NDArray[np.float32],
+    near: Fetched,
+) -> None:
+    """Measure slots from one query; infinite for slots below 0 and for damaged entries."""
+    table, query, to_cells = ready.tables[row], ready.queries[row], ready.cell_distances[row]
+    for first in range(0, slots.shape[0], FETCH):
+        some = slots[first : first + FETCH]
+        _fetch(codes, some, near)
+        _look_up(table, near, some.shape[0])
+        for i in range(some.shape[0]):
+            cell = np.int64(near.cells[i])
+            if some[i] < 0 or cell >= to_cells.shape[0]:
+                distances[first + i] = np.float32(np.inf)
+                continue
+            if np.isnan(to_cells[cell]):
+                # Two threads may both find out: they write the same number.
+                to_cells[cell] = _squared(query, codes.centroids[cell])
+            distances[first + i] = to_cells[cell] + near.sums[i]
+
+
+@compiled
+def _room(codes: PqCodes) -> Fetched:
+    return Fetched(
+        np.empty(FETCH, np.uint16),
+        np.empty(FETCH, np.float32),
+        np.empty((FETCH, codes.codes.shape[1]), np.uint8),
+    )
+
+
+@compiled
+def measure_lanes(
+    codes: PqCodes,
+    ready: PqQueries,
+    lanes: LaneArrays,
+    chosen: NDArray[np.int64],
+    rows: NDArray[np.int64],
+) -> None:
+    """Fill in the distances of W of the chosen lanes, whose queries are `rows`."""
+    near = _room(codes)
+    for i in range(chosen.shape[0]):
+        lane, first, last = chosen[i], lanes.searched[chosen[i]], lanes.counts[chosen[i]]
+        slots, distances = lanes.slots[lane, first:last], lanes.distances[lane, first:last]
+        _measure(codes, ready, rows[i], slots, distances, near)
+
+
+@compiled
+def measure_slots(
+    codes: PqCodes,
+    ready: PqQueries,
+    slots: NDArray[np.int64],
+    distances: NDArray[np.float32],
+    first: int,
+    last: int,
+) -> None:
+    """Measure the slots of row i from query i, for the rows first..last-1; infinite for -1."""
+    near = _room(codes)
+    for row in range(first, last):
+        _measure(codes, ready, row, slots[row], distances[row], near)

@@ -1,0 +1,42 @@
+"""`retomaton prune`: set free what a finished store no longer needs."""
+
+import argparse
+
+from retomaton_dist.cli.command import Command, Invocation
+from retomaton_dist.errors import BadInput
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the store, and what is to go."""
+    parser.add_argument("store", metavar="STORE", help="the store's folder")
+    parser.add_argument(
+        "--keys",
+        action="store_true",
+        help="delete the keys for good: walking needs only an automaton's codes. Clustering, "
+        "indexing and other codecs need the keys, so finish those first",
+    )
+
+
+def run(call: Invocation) -> int:
+    """Delete what was named and say how much room that made."""
+    from storage.prune import prune_keys
+    from storage.store import Store, writing
+
+    if not call.get("keys"):
+        raise BadInput("nothing was named to be dropped; say --keys")
+    Store.open(call["store"])
+    with writing(call["store"]) as writer:
+        freed = prune_keys(writer)
+    print(f"keys deleted: {freed:,} bytes set free")
+    return 0
+
+
+COMMAND = Command(
+    name="prune",
+    summary="Drop the keys of a store once an automaton with pq codes exists.",
+    arguments=add_arguments,
+    run=run,
+    examples="""
+        retomaton prune law.store --keys      once `retomaton compile law.store` is done
+    """,
+)

@@ -1,0 +1,45 @@
+"""Dropping the keys of a store whose automata no longer need them."""
+
+import shutil
+from pathlib import Path
+
+from storage import datastore
+from storage.errors import BadInput
+from storage.manifest import Manifest
+from storage.store import StoreWriter
+
+STAGE = "prune"
+KEYS = f"{datastore.FOLDER}/keys/c/"
+
+
+def prune_keys(writer: StoreWriter) -> int:
+    """Delete the keys for good; return how many bytes that set free.
+
+    The manifest says so first: a killed run leaves keys that nobody counts on, and the same
+    command deletes what is left of them.
+    """
+    automata = _without_keys(writer.manifest)
+    if not automata:
+        raise BadInput(
+            f"{writer.path}: no automaton with pq codes is finished, so the keys are still needed; "
+            f"run `retomaton compile {writer.path} --codec pq` first"
+        )
+    chunks = writer.path / KEYS
+    freed = _size(chunks)
+    writer.begin(STAGE, {"keys": True}, 0, {})
+    if not writer.manifest.stages[STAGE].done:
+        writer.finish(STAGE, {}, {"bytes": freed, "automata": automata})
+    shutil.rmtree(chunks, ignore_errors=True)
+    return freed
+
+
+def _without_keys(manifest: Manifest) -> list[str]:
+    return [
+        name.removeprefix("compile/")
+        for name, stage in manifest.stages.items()
+        if name.startswith("compile/") and stage.done and stage.config["codec"] == "pq"
+    ]
+
+
+def _size(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())

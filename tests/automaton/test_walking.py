@@ -1,0 +1,148 @@
+"""The kernels walk exactly as the slow oracles do, whatever the automaton and the settings."""
+
+import math
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from retomaton_dist.automaton.lanes import Lanes
+from retomaton_dist.automaton.probability import log_automaton
+from retomaton_dist.automaton.walk_settings import PRESETS, WalkSettings
+from tests.automaton.make import DIMENSION, all_distances, make, random_corpus
+from tests.automaton.oracle import PaperLane, ReferenceLane
+
+STEPS = 8
+TEMPERATURES = [0.5, 3.0, 40.0]
+
+automata = st.fixed_dictionaries(
+    {
+        "seed": st.integers(0, 10_000),
+        "entries": st.integers(1, 60),
+        "states": st.sampled_from([1, 3, 12, 60]),
+        "vocabulary": st.integers(1, 4),
+        "tangled": st.booleans(),
+        "codec": st.sampled_from(["fp16", "pq"]),
+    }
+)
+walks = st.builds(
+    WalkSettings,
+    k=st.integers(1, 6),
+    max_knns=st.sampled_from([1, 2, 5, 12, 100]),
+    max_states=st.sampled_from([1, 2, 4, 4096]),
+    follow=st.sampled_from(["members", "scored"]),
+    count=st.sampled_from(["states", "entries"]),
+    members=st.sampled_from(["hashed", "listed"]),
+    duplicates=st.sampled_from(["keep", "drop"]),
+    pointer_weight=st.sampled_from([1.0, 4.0]),
+    seed=st.integers(0, 3),
+)
+taus = st.sampled_from([1.0, 2.0, 3.5, 7.0, math.inf])
+
+
+def build(chosen):
+    random = np.random.default_rng(chosen["seed"])
+    sizes = chosen["entries"], chosen["states"], chosen["vocabulary"]
+    corpus = random_corpus(random, *sizes, tangled=chosen["tangled"])
+    return make(corpus, chosen["codec"], chosen["seed"], chosen["states"]), random
+
+
+def journey(made, random, k, vocabulary):
+    """Tokens, queries and what a search would find, position after position."""
+    for _ in range(STEPS):
+        query = random.integers(-2, 3, DIMENSION).astype(np.float32)
+        distances = all_distances(made.automaton, query)
+        nearest = np.argsort(distances, kind="stable")[: k + 2]
+        found = np.full(k, -1)
+        chosen = random.permutation(nearest)[: random.integers(0, k + 1)]
+        found[: len(chosen)] = chosen
+        yield int(random.integers(0, vocabulary)), query, distances, found
+
+
+@given(automata, walks, taus, st.integers(0, 5))
+def test_every_step_equals_the_pseudo_code(chosen, settings, tau, document):
+    made, random = build(chosen)
+    oracle = PaperLane(made.corpus, settings, tau, document)
+    lanes = Lanes(made.automaton, settings, [tau])
+    lanes.reset([document])
+    capped = Counter()
+    for token, query, distances, found in journey(made, random, settings.k, chosen["vocabulary"]):
+        expected = oracle.step(token, distances, found.tolist())
+        ready = made.automaton.ready(query[None])
+        searching = lanes.advance([token])
+        lanes.join(ready, made.automaton.neighbours(ready, found[None]))
+        walk = lanes.walk(0)
+        assert walk.found == expected.found
+        assert searching[0] == walk.searched == expected.searched
+        assert set(walk.states.tolist()) == expected.states
+        pairs = zip(walk.entries.tolist(), walk.pointed.tolist(), strict=True)
+        assert Counter(pairs) == expected.multiset()
+        assert np.array_equal(walk.distances, distances[walk.entries])
+        check_probabilities(lanes, expected, made.corpus.values, settings.pointer_weight)
+        capped["states"] += expected.states_capped
+        capped["candidates"] += expected.candidates_capped
+    counters = lanes.counters()
+    assert counters.states_capped == capped["states"]
+    assert counters.candidates_capped == capped["candidates"]
+
+
+def check_probabilities(lanes, expected, values, pointer_weight):
+    dense = lanes.distributions(TEMPERATURES[1])
+    count = int(dense.counts[0])
+    sparse = dict(zip(dense.tokens[0, :count].tolist(), dense.probabilities[0], strict=False))
+    oracle = expected.distribution(values, TEMPERATURES[1], pointer_weight)
+    assert sparse == pytest.approx(oracle, abs=1e-5)
+    for target in range(max(values) + 2):
+        logs = log_automaton(lanes.log_sums([target], TEMPERATURES), pointer_weight)[0]
+        for temperature, log in zip(TEMPERATURES, logs, strict=True):
+            oracle = expected.distribution(values, temperature, pointer_weight)
+            if expected.candidates:
+                assert math.exp(log) == pytest.approx(oracle.get(target, 0.0), abs=1e-5)
+            else:
+                assert math.isnan(log)
+
+
+@given(automata, st.integers(1, 6), st.sampled_from([1, 2, 5, 12, 100]), taus)
+def test_the_preset_reference_equals_the_authors_code(chosen, k, max_knns, tau):
+    made, random = build(chosen)
+    oracle = ReferenceLane(made.corpus, k, max_knns, tau)
+    lanes = Lanes(made.automaton, replace(PRESETS["reference"], k=k, max_knns=max_knns), [tau])
+    for token, query, distances, found in journey(made, random, k, chosen["vocabulary"]):
+        candidates, alike, search = oracle.step(token, distances, found.tolist())
+        ready = made.automaton.ready(query[None])
+        lanes.advance([token])
+        lanes.join(ready, made.automaton.neighbours(ready, found[None]))
+        walk = lanes.walk(0)
+        assert (walk.found, walk.searched) == (alike, search)
+        assert Counter(walk.entries.tolist()) == candidates
+
+
+def test_presets_are_what_their_names_say():
+    assert PRESETS["paper"] == WalkSettings()
+    paper = PRESETS["paper"]
+    assert (paper.k, paper.max_knns, paper.max_states) == (1024, 1024, 4096)
+    assert (paper.follow, paper.count, paper.duplicates) == ("members", "states", "keep")
+    assert PRESETS["reference"].follow == "scored"
+    assert PRESETS["reference"].count == "entries"
+
+
+@given(automata, taus)
+def test_foss_counts_every_position_and_the_authors_foss_drops_the_tail(chosen, tau):
+    made, random = build(chosen)
+    settings = WalkSettings(k=4, max_knns=10)
+    lanes = Lanes(made.automaton, settings, [tau])
+    searches = []
+    for token, query, _, found in journey(made, random, settings.k, chosen["vocabulary"]):
+        ready = made.automaton.ready(query[None])
+        searches.append(bool(lanes.advance([token])[0]))
+        lanes.join(ready, made.automaton.neighbours(ready, found[None]))
+    counters = lanes.counters()
+    assert counters.foss == pytest.approx(1 - sum(searches) / STEPS)
+    last = max(i for i, searched in enumerate(searches) if searched)
+    before = searches[: last + 1]
+    assert counters.reference_foss == pytest.approx(1 - sum(before) / len(before))
+    if tau == math.inf:
+        assert counters.foss == 0.0
