@@ -202,9 +202,9 @@ class Corpus(WithoutCaches):
     def pointers(self, first: int, last: int) -> NDArray[np.int64]:
         """Pointers of the entries first..last-1: the next entry, or -1 at a document's end."""
         pointers = np.arange(first + 1, last + 1, dtype=np.int64)
-        ends = self.first_entries + self.lengths - 1
-        low, high = np.searchsorted(ends, [first, last])
-        pointers[ends[low:high] - first] = -1
+        documents = slice(self.document_of(first), self.document_of(last - 1) + 1)
+        ends = self.first_entries[documents] + self.lengths[documents] - 1
+        pointers[ends[ends < last] - first] = -1
         return pointers
 
     @cached_property

@@ -95,7 +95,8 @@ def test_work_in_flight_is_bounded_and_ends_when_the_caller_stops_asking(tmp_pat
 def test_a_unit_whose_process_was_killed_is_done_again(tmp_path):
     found = work_off(partial(workers.KilledOnce, tmp_path, 3), range(8))
     assert sorted(found) == [(unit, 2 * unit) for unit in range(8)]
-    assert marks(tmp_path) == sorted([*range(8), 3])
+    assert marks(tmp_path).count(3) == 2
+    assert set(marks(tmp_path)) == set(range(8))
 
 
 def test_an_actor_killed_from_outside_is_replaced(tmp_path):

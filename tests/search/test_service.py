@@ -116,6 +116,7 @@ def test_status_and_stop_need_to_know_the_cluster(indexed):
     assert "--address auto" in result.stderr
 
 
+@pytest.mark.slow
 def test_without_a_cluster_it_serves_in_the_foreground_until_interrupted(indexed):
     line = [sys.executable, "-m", "retomaton_dist.cli", "serve-index", indexed, "--name", "flat"]
     served = subprocess.Popen(

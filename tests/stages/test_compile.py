@@ -15,6 +15,9 @@ from storage.verify import verify
 from tests.conftest import TINY_DIMENSION as DIMENSION
 from tests.conftest import contents
 
+# A store is compiled anew for most of these: minutes on two cores.
+pytestmark = pytest.mark.slow
+
 STATES = 37
 QUIET = {"progress": "none", "workers": 1}
 

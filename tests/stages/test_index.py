@@ -51,7 +51,7 @@ def index_files(store):
     return contents(store / "index") | contents(store / "stages/index")
 
 
-@pytest.mark.parametrize("workers", [2, 3])
+@pytest.mark.parametrize("workers", [3, pytest.param(2, marks=pytest.mark.slow)])
 def test_bytes_do_not_depend_on_the_number_of_workers(built, copied, workers):
     rd.index(copied, workers=workers, **SETTINGS)
     assert index_files(copied) == index_files(built)
