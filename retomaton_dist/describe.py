@@ -126,8 +126,8 @@ def _headline(facts: Json) -> list[str]:
 
 def _stage_line(name: str, stage: Json) -> str:
     if stage["status"] == "done":
-        return f"  {name:<10} done     {stage['digest'][:16]}{_about(name, stage['facts'])}"
-    return f"  {name:<10} running  {stage['units_done']:,} of {stage['units']:,} units"
+        return f"  {name:<16} done     {stage['digest'][:16]}{_about(name, stage['facts'])}"
+    return f"  {name:<16} running  {stage['units_done']:,} of {stage['units']:,} units"
 
 
 def _about(name: str, facts: Json) -> str:
