@@ -13,7 +13,7 @@ help:
 	@echo "make test       install, then format and lint checks, types, and the tests"
 	@echo "make test-slow  the tests that take minutes"
 	@echo "make bench      the benchmarks: ratios against named peers"
-	@echo "make clean      remove the virtual environment and the demo"
+	@echo "make clean      remove the virtual environment, the demo and compiled kernels"
 
 $(INSTALLED): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -39,3 +39,4 @@ bench: $(INSTALLED)
 
 clean:
 	rm -rf $(VENV) retomaton-demo
+	find jobs retomaton_dist storage tests -name __pycache__ -prune -exec rm -rf {} +

@@ -4,8 +4,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from retomaton_dist.automaton.arrays import Columns, LaneArrays, Rules, Scratch
-from retomaton_dist.automaton.compiled import Whole, compiled
 from retomaton_dist.automaton.tables import FREE, entry_hash, keep_lowest, place_of
+from retomaton_dist.compiled import Whole, compiled
 
 _LOW = np.uint64(0xFFFFFFFF)
 _ALL = np.uint64(0xFFFFFFFFFFFFFFFF)

@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from retomaton_dist.automaton.arrays import Columns
-from retomaton_dist.automaton.compiled import compiled
+from retomaton_dist.compiled import compiled
 
 
 @compiled

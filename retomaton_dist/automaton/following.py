@@ -18,7 +18,6 @@ from retomaton_dist.automaton.arrays import (
     Rules,
     Scratch,
 )
-from retomaton_dist.automaton.compiled import Whole, compiled
 from retomaton_dist.automaton.filling import fill_hashed, fill_listed, range_of
 from retomaton_dist.automaton.tables import (
     FREE,
@@ -30,6 +29,7 @@ from retomaton_dist.automaton.tables import (
     step_key,
     table_size,
 )
+from retomaton_dist.compiled import Whole, compiled
 
 TOGETHER = 64
 _UNSCORED = np.float32(np.inf)

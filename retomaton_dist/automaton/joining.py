@@ -14,9 +14,9 @@ from retomaton_dist.automaton.arrays import (
     Rules,
     Scratch,
 )
-from retomaton_dist.automaton.compiled import Whole, compiled
 from retomaton_dist.automaton.following import find_runs, find_scored
 from retomaton_dist.automaton.tables import FREE, place_of, table_size
+from retomaton_dist.compiled import Whole, compiled
 
 
 @compiled

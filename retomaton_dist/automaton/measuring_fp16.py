@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from retomaton_dist.automaton.arrays import LaneArrays
-from retomaton_dist.automaton.compiled import compiled, compiled_sums
+from retomaton_dist.compiled import compiled, compiled_sums
 
 _MAGNITUDE = np.uint32(0x7FFF)
 _SIGN = np.uint32(0x8000)

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from retomaton_dist.automaton.arrays import LaneArrays
-from retomaton_dist.automaton.compiled import Whole, compiled
 from retomaton_dist.automaton.tables import FREE, place_of, table_size
+from retomaton_dist.compiled import Whole, compiled
 
 # Axes of log-sums: [..., TARGET or ALL, POINTED or OTHER].
 TARGET, ALL = 0, 1

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from retomaton_dist.automaton.compiled import Whole, compiled
+from retomaton_dist.compiled import Whole, compiled
 
 FREE = np.int64(-1)
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from retomaton_dist.clustering.compiled import compiled
+from retomaton_dist.compiled import compiled
 
 SEGMENT = 128
 SPARE = 8

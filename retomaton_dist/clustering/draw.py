@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from retomaton_dist.clustering.arrays import Centroids, Keys
 from retomaton_dist.clustering.blocks import blocks_of
-from retomaton_dist.clustering.compiled import compiled
+from retomaton_dist.compiled import compiled
 
 _ENTRIES_AT_ONCE = 1 << 20
 _ROUNDS = 8

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from retomaton_dist.clustering.arrays import States
 from retomaton_dist.clustering.blocks import blocks_of
-from retomaton_dist.clustering.compiled import compiled
 from retomaton_dist.clustering.draw import priorities
+from retomaton_dist.compiled import compiled
 from retomaton_dist.errors import DamagedStore
 
 Entries = NDArray[np.int64]

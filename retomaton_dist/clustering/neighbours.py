@@ -5,7 +5,6 @@ from numpy.typing import NDArray
 
 from retomaton_dist.clustering.arrays import Keys
 from retomaton_dist.clustering.blocks import blocks_of
-from retomaton_dist.clustering.compiled import compiled
 from retomaton_dist.clustering.draw import digests
 from retomaton_dist.clustering.greedy import Entries, Neighbours
 from retomaton_dist.clustering.products import (
@@ -17,6 +16,7 @@ from retomaton_dist.clustering.products import (
     rooms_on,
     settled,
 )
+from retomaton_dist.compiled import compiled
 
 EXACT_ENTRIES = 200_000
 """Up to here an exact search is worth it: entries^2 x dimension takes minutes on two cores."""

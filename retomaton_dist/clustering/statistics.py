@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from retomaton_dist.clustering.arrays import Counts, States
-from retomaton_dist.clustering.compiled import compiled
+from retomaton_dist.compiled import compiled
 
 GIANT_SHARE = 0.01
 _NONE = -1

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from retomaton_dist.clustering.arrays import Centroids, Counts, Keys, States
 from retomaton_dist.clustering.blocks import blocks_of
-from retomaton_dist.clustering.compiled import compiled
+from retomaton_dist.compiled import compiled
 from retomaton_dist.errors import BadInput
 
 EXACT_BELOW = 2.0**29

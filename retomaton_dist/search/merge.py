@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from retomaton_dist.clustering.compiled import compiled
+from retomaton_dist.compiled import compiled
 
 Distances = NDArray[np.float32]
 Entries = NDArray[np.int64]

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from retomaton_dist.clustering.compiled import compiled
 from retomaton_dist.clustering.draw import drawn
+from retomaton_dist.compiled import compiled
 from retomaton_dist.search.merge import Distances, Entries, Found, tidy
 from storage.corpus import Corpus
 from storage.datastore import Datastore, Keys

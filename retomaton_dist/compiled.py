@@ -14,8 +14,9 @@ Whole: TypeAlias = int | np.int64
 def compiled(function: Function) -> Function:
     """Compile `function` on its first call, for all processes of this machine.
 
-    The cache notices changes of the function's own file only: after a change of a file whose
-    kernels others call (`tables`), run `make clean`.
+    Arithmetic stays in the order written (no `fastmath`), so that results do not depend on the
+    compiler's taste. The cache notices changes of the function's own file only: after a change
+    of a file whose kernels others call, run `make clean`.
     """
     return cast("Function", numba.njit(nogil=True, cache=True)(function))
 
