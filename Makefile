@@ -35,7 +35,9 @@ test-slow: lint
 	$(BIN)/pytest -m slow
 
 bench: $(INSTALLED)
-	for script in tests/benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
+	for script in tests/benchmarks/*.py; do \
+	    name=$$(basename $$script .py); echo "== $$name"; $(BIN)/python -m tests.benchmarks.$$name || exit 1; \
+	done
 
 clean:
 	rm -rf $(VENV) retomaton-demo
