@@ -1,1 +1,1 @@
-"""The stages of a build, in order: tokenize, extract. They talk only through the store."""
+"""The stages of a build: tokenize, extract, cluster, index, compile; they talk only through the store."""
