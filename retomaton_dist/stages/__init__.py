@@ -1,1 +1,4 @@
-"""The stages of a build: tokenize, extract, cluster, index, compile; they talk only through the store."""
+"""The stages of a build: tokenize, extract, cluster, index, compile.
+
+They talk only through the store.
+"""
