@@ -204,7 +204,7 @@ class Corpus(WithoutCaches):
         pointers = np.arange(first + 1, last + 1, dtype=np.int64)
         documents = slice(self.document_of(first), self.document_of(last - 1) + 1)
         ends = self.first_entries[documents] + self.lengths[documents] - 1
-        pointers[ends[ends < last] - first] = -1
+        pointers[ends[(ends >= first) & (ends < last)] - first] = -1
         return pointers
 
     @cached_property
