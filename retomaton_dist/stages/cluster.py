@@ -133,7 +133,7 @@ def _assign_all(
     session: Session,
 ) -> None:
     units = [(unit, plan.units[unit]) for unit in missing]
-    before = sum(plan.work) - sum(plan.work[unit] for unit in missing)
+    before = plan.work_before(missing)
     mode = session.settings.progress
     with showing(mode, plan.name, sum(plan.work), plan.work_name, before) as progress:
         for unit in shares.assign_units(worker, units):

@@ -10,6 +10,7 @@ from retomaton_dist.lm.tokenizer import Tokenizer, check_vocabulary
 from retomaton_dist.lm.windows import resolve_windows
 from retomaton_dist.runtime.cluster import Session
 from retomaton_dist.settings import ExtractSettings, ModelSettings
+from retomaton_dist.stages.chunk_units import chunk_units
 from retomaton_dist.stages.extract_worker import ExtractWorker, KeyReader
 from retomaton_dist.stages.runner import Plan, begin, run_missing
 from storage import datastore
@@ -117,9 +118,7 @@ def _plan(
         "chunk_entries": shape.chunk_entries,
         "unit_chunks": unit_chunks,
     }
-    starts = range(0, shape.chunks, unit_chunks)
-    units = [range(start, min(start + unit_chunks, shape.chunks)) for start in starts]
-    work = [shape.chunk_range(unit[-1])[1] - shape.chunk_range(unit[0])[0] for unit in units]
+    units, work = chunk_units(shape, unit_chunks * shape.chunk_entries)
     return Plan(STAGE, config, units, work, "entries", gpu=windowing.device == "cuda")
 
 

@@ -19,7 +19,7 @@ def run_rounds(
     missing = [unit for group in rounds for unit in group]
     if not missing:
         return
-    before = sum(plan.work) - sum(plan.work[unit] for unit in missing)
+    before = plan.work_before(missing)
     settings = session.settings
     with (
         showing(settings.progress, plan.name, sum(plan.work), plan.work_name, before) as progress,

@@ -32,6 +32,10 @@ class Plan(Generic[Payload]):
         """What the units' completion records are bound to."""
         return content_hash(self.config)
 
+    def work_before(self, missing: Sequence[int]) -> float:
+        """Work that earlier runs have done: all but that of the missing units."""
+        return sum(self.work) - sum(self.work[unit] for unit in missing)
+
 
 def begin(writer: StoreWriter, plan: Plan[Payload], session: Session) -> list[int] | None:
     """Enter the stage; return the units still to be done, or None if the whole stage is done.
@@ -60,7 +64,7 @@ def run_missing(
     """
     if not missing:
         return
-    before = sum(plan.work) - sum(plan.work[unit] for unit in missing)
+    before = plan.work_before(missing)
     summed: Json = {}
     crew = session.crew(gpu=plan.gpu)
     mode, limit = session.settings.progress, session.settings.unit_timeout
