@@ -6,6 +6,7 @@ from functools import partial
 from retomaton_dist.errors import BadInput, ClusterError
 from retomaton_dist.lm.model import choose_dtype
 from retomaton_dist.lm.outline import ModelOutline, outline
+from retomaton_dist.lm.reading import WindowReader
 from retomaton_dist.lm.tokenizer import Tokenizer, check_vocabulary
 from retomaton_dist.lm.windows import resolve_windows
 from retomaton_dist.runtime.cluster import Session
@@ -88,9 +89,8 @@ def extract(
     shape = choose_shape(corpus.entries, outlined.dimension, chunk_entries)
     unit_chunks = choose_unit_chunks(shape, windowing)
     plan = _plan(writer, model, outlined, windowing, shape, unit_chunks, session.settings.threads)
-    reader = KeyReader(
-        corpus, model, windowing.device, windowing.context, windowing.stride, windowing.batch_tokens
-    )
+    windows = WindowReader(corpus, windowing.context, windowing.stride, windowing.batch_tokens)
+    reader = KeyReader(windows, model, windowing.device)
     make = partial(ExtractWorker, plan.config_hash, shape, unit_chunks, reader)
     missing = begin(writer, plan, session)
     if missing is not None:

@@ -9,11 +9,10 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from retomaton_dist.errors import ModelError
 from retomaton_dist.lm.model import LanguageModel
-from retomaton_dist.lm.windows import Window, batches, document_windows
+from retomaton_dist.lm.reading import WindowReader
 from retomaton_dist.settings import ModelSettings
 from storage import datastore, records
 from storage.canonical import Json
@@ -28,69 +27,39 @@ from storage.sending import WithoutCaches
 class KeyReader(WithoutCaches):
     """Computes the keys of any range of entries; the model is loaded where it is used."""
 
-    corpus: Corpus
+    windows: WindowReader
     model: ModelSettings
     device: str
-    context: int
-    stride: int
-    batch_tokens: int
 
     @cached_property
     def lm(self) -> LanguageModel:
         """The model on its device."""
         return LanguageModel.load(self.model, self.device)
 
-    def windows(self, first: int, last: int) -> list[Window]:
-        """The windows that yield the entries first..last-1, in corpus order."""
-        corpus = self.corpus
-        documents = range(corpus.document_of(first), corpus.document_of(last - 1) + 1)
-        return [
-            window
-            for document in documents
-            for window in document_windows(
-                document,
-                int(corpus.lengths[document]),
-                self.context,
-                self.stride,
-                first - int(corpus.first_entries[document]),
-                last - int(corpus.first_entries[document]),
-            )
-        ]
+    @property
+    def corpus(self) -> Corpus:
+        """What is read."""
+        return self.windows.corpus
 
     def keys(self, first: int, last: int) -> tuple[Keys, Json]:
         """Keys of the entries first..last-1, and how many tokens were computed for them."""
         keys = np.empty((last - first, self.lm.dimension), np.float16)
-        windows = self.windows(first, last)
-        padded = 0
-        for group in batches([window.length for window in windows], self.batch_tokens):
-            chosen = [windows[index] for index in group]
-            inputs = self._inputs(chosen)
+        computed = padded = 0
+        for inputs, kept in self.windows.batches(self.windows.spans(first, last)):
             hidden = self.lm.keys(torch.from_numpy(inputs)).to(torch.float16).cpu().numpy()
-            for window, row in zip(chosen, hidden, strict=True):
-                self._keep(window, row, keys, first)
+            for row, item in zip(hidden, kept, strict=True):
+                found = row[item.start : item.start + item.last - item.first]
+                self._check(found, first + item.first)
+                keys[item.first : item.last] = found
+            computed += sum(item.window.length for item in kept)
             padded += inputs.size
-        tokens = sum(window.length for window in windows)
-        return keys, {"computed_tokens": tokens, "padded_tokens": padded}
+        return keys, {"computed_tokens": computed, "padded_tokens": padded}
 
-    def _inputs(self, windows: list[Window]) -> NDArray[np.int64]:
-        inputs = np.zeros((len(windows), max(window.length for window in windows)), np.int64)
-        for row, window in zip(inputs, windows, strict=True):
-            stop = window.start + window.length
-            row[: window.length] = self.corpus.inputs(window.document, window.start, stop)
-        return inputs
-
-    def _keep(self, window: Window, row: Keys, keys: Keys, first: int) -> None:
-        """Copy what a window yields to its place; parts outside the unit are dropped."""
-        begin = int(self.corpus.first_entries[window.document])
-        low = max(begin + window.first, first)
-        high = min(begin + window.last, first + len(keys))
-        kept = row[low - begin - window.start : high - begin - window.start]
-        if not np.isfinite(kept).all():
-            entry = low + int(np.argmin(np.isfinite(kept).all(axis=1)))
-            self._refuse(entry)
-        keys[low - first : high - first] = kept
-
-    def _refuse(self, entry: int) -> None:
+    def _check(self, found: Keys, first: int) -> None:
+        sound = np.isfinite(found).all(axis=1)
+        if sound.all():
+            return
+        entry = first + int(np.argmin(sound))
         document = self.corpus[self.corpus.document_of(entry)]
         raise ModelError(
             f"the key of entry {entry} (document {document.name!r} of {document.source}, position "

@@ -25,8 +25,8 @@ import torch
 from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM
 
 from retomaton_dist.lm.model import LanguageModel
-from retomaton_dist.lm.windows import batches
 from retomaton_dist.settings import ModelSettings
+from retomaton_dist.lm.reading import WindowReader
 from retomaton_dist.stages.extract_worker import ExtractWorker, KeyReader
 from storage import corpus, datastore
 from storage.corpus import Corpus, TokenisedDocument
@@ -100,7 +100,7 @@ def make_worker(store, model, entries, text):
     words = make_corpus(store, entries, lm.vocabulary, text)
     shape = Shape(entries, lm.dimension, CHUNK)
     datastore.create(store, shape)
-    reader = KeyReader(words, settings, "cpu", CONTEXT, STRIDE, BATCH_TOKENS)
+    reader = KeyReader(WindowReader(words, CONTEXT, STRIDE, BATCH_TOKENS), settings, "cpu")
     return ExtractWorker("benchmark", shape, 1, reader), reader, shape
 
 
@@ -145,7 +145,8 @@ def compete(worker, reader, shape, units):
     found = Contest({way: [] for way in WAYS}, [])
     for unit in range(units + 1):
         first, last = shape.chunk_range(unit)
-        inputs = [torch.from_numpy(rows) for rows in batch_inputs(reader, first, last)]
+        read = list(reader.windows.batches(reader.windows.spans(first, last)))
+        inputs = [torch.from_numpy(rows) for rows, _ in read]
         actions = (
             lambda unit=unit: worker.run((unit, range(unit, unit + 1))),
             lambda inputs=inputs: run_body(body, inputs),
@@ -153,15 +154,8 @@ def compete(worker, reader, shape, units):
         )
         for way, action in zip(WAYS, actions, strict=True):
             found.taken[way].append(timed(action))
-        found.tokens.append(sum(window.length for window in reader.windows(first, last)))
+        found.tokens.append(sum(item.window.length for _, kept in read for item in kept))
     return found.after_warming_up()
-
-
-def batch_inputs(reader, first, last):
-    """What the worker feeds to the model for these entries."""
-    windows = reader.windows(first, last)
-    for group in batches([window.length for window in windows], BATCH_TOKENS):
-        yield reader._inputs([windows[index] for index in group])
 
 
 def run_body(body, inputs):

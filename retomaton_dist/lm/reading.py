@@ -1,0 +1,78 @@
+"""What the model reads to see given positions of documents: windows in batches, and back."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from retomaton_dist.lm.windows import Window, batches, document_windows
+from storage.corpus import Corpus
+
+
+@dataclass(frozen=True)
+class Span:
+    """Positions first..last-1 of a document; their results begin at row `row`."""
+
+    document: int
+    first: int
+    last: int
+    row: int
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What a window of a batch yields: its positions from `start` on, for rows first..last-1."""
+
+    window: Window
+    start: int
+    first: int
+    last: int
+
+
+@dataclass(frozen=True)
+class WindowReader:
+    """Cuts spans of a corpus into batches of windows."""
+
+    corpus: Corpus
+    context: int
+    stride: int
+    batch_tokens: int
+
+    def spans(self, first: int, last: int) -> list[Span]:
+        """The spans that entries first..last-1 lie in, a row per entry."""
+        corpus = self.corpus
+        documents = range(corpus.document_of(first), corpus.document_of(last - 1) + 1)
+        begins = [int(corpus.first_entries[document]) for document in documents]
+        return [
+            Span(
+                document,
+                low := max(first - begin, 0),
+                min(last - begin, int(corpus.lengths[document])),
+                begin + low - first,
+            )
+            for document, begin in zip(documents, begins, strict=True)
+        ]
+
+    def batches(self, spans: Sequence[Span]) -> Iterator[tuple[NDArray[np.int64], list[Kept]]]:
+        """Yield inputs [rows, tokens], padded on the right, and what each row of them yields."""
+        kept = [item for span in spans for item in self._kept(span)]
+        for group in batches([item.window.length for item in kept], self.batch_tokens):
+            chosen = [kept[index] for index in group]
+            yield self._inputs([item.window for item in chosen]), chosen
+
+    def _kept(self, span: Span) -> Iterator[Kept]:
+        length = int(self.corpus.lengths[span.document])
+        for window in document_windows(
+            span.document, length, self.context, self.stride, span.first, span.last
+        ):
+            low, high = max(window.first, span.first), min(window.last, span.last)
+            row = span.row + low - span.first
+            yield Kept(window, low - window.start, row, row + high - low)
+
+    def _inputs(self, windows: list[Window]) -> NDArray[np.int64]:
+        inputs = np.zeros((len(windows), max(window.length for window in windows)), np.int64)
+        for row, window in zip(inputs, windows, strict=True):
+            stop = window.start + window.length
+            row[: window.length] = self.corpus.inputs(window.document, window.start, stop)
+        return inputs
