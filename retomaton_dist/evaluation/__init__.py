@@ -1,0 +1,1 @@
+"""Evaluating texts: reading, walking and scoring them, then calibration and measurement."""

@@ -1,0 +1,81 @@
+"""Calibrating all methods on held-out text, once; what was found is kept with the evaluation."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors import SafetensorError
+from safetensors.numpy import load_file, save
+
+from retomaton_dist.errors import DamagedStore
+from retomaton_dist.evaluation.scores import Scores
+from retomaton_dist.methods.method import Calibrated, Method, Setup
+from storage import canonical, files
+from storage.canonical import Json
+
+FACTS, ARRAYS = "calibration.json", "calibration.safetensors"
+_REMEDY = "delete it and run the same command again"
+Found = Mapping[str, Calibrated]
+
+
+def calibrate(
+    out: Path, methods: Sequence[Method], scores: Scores | None, setup: Setup, inputs: Json
+) -> Found:
+    """Calibrate, or read what an earlier run with the same inputs found."""
+    known = read(out, inputs)
+    if known is not None and all(method.name in known for method in methods):
+        return known
+    found = {method.name: method.calibrate(scores, setup) for method in methods}
+    _write(out, found, inputs)
+    return found
+
+
+def read(out: Path, inputs: Json | None = None) -> Found | None:
+    """What was found before; None if nothing was, or if it was from other `inputs`."""
+    if not (out / FACTS).exists():
+        return None
+    facts = canonical.read(out / FACTS, _REMEDY)
+    if inputs is not None and canonical.content_hash(facts["inputs"]) != canonical.content_hash(
+        inputs
+    ):
+        return None
+    try:
+        arrays = load_file(out / ARRAYS)
+    except (OSError, ValueError, SafetensorError) as error:
+        raise DamagedStore(f"{out / ARRAYS} cannot be read: {error}; {_REMEDY}") from error
+    return {
+        name: Calibrated(item, _below(arrays, f"{name}:"))
+        for name, item in facts["methods"].items()
+    }
+
+
+def temperatures_of(found: Found) -> set[float]:
+    """Every temperature that methods settled on, and what they need around it."""
+    degrees: set[float] = set()
+    for calibrated in found.values():
+        degrees |= set(_temperatures(calibrated.facts))
+    return degrees
+
+
+def _write(out: Path, found: Found, inputs: Json) -> None:
+    arrays = {
+        f"{name}:{key}": np.ascontiguousarray(array)
+        for name, calibrated in found.items()
+        for key, array in calibrated.arrays.items()
+    }
+    files.write(out / ARRAYS, save(arrays))
+    facts = {name: calibrated.facts for name, calibrated in found.items()}
+    canonical.write(out / FACTS, {"methods": facts, "inputs": inputs})
+
+
+def _below(arrays: Mapping[str, Any], prefix: str) -> dict[str, Any]:
+    return {key.removeprefix(prefix): a for key, a in arrays.items() if key.startswith(prefix)}
+
+
+def _temperatures(facts: Json) -> Iterator[float]:
+    for name, value in facts.items():
+        if name == "temperature":
+            yield value
+        elif isinstance(value, dict):
+            yield from _temperatures(value)

@@ -1,0 +1,129 @@
+"""From the points of curves to rows of results."""
+
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from retomaton_dist.evaluation.bootstrap import Resampling
+from retomaton_dist.evaluation.mixture import Floats
+from retomaton_dist.evaluation.scores import Scores
+from retomaton_dist.evaluation.walking import Walked
+from retomaton_dist.methods.method import CurvePoint
+from storage.canonical import Json
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A point that was measured: its row of results, and what it is made of."""
+
+    row: Json
+    searched: NDArray[np.bool_]
+    log_p: Floats
+
+
+@dataclass(frozen=True)
+class Measurer:
+    """Measures points over one text of so many words."""
+
+    documents: NDArray[np.int32]
+    words: int
+
+    @cached_property
+    def resampling(self) -> Resampling:
+        """The draws that all intervals share."""
+        return Resampling.of(self.documents)
+
+    def measure(self, point: CurvePoint, scores: Scores, baseline: Floats | None) -> Measured:
+        """Score every token as the point would; `baseline` is what its ratio is taken to."""
+        walked = _walked(point, scores)
+        log_p = point.mixing(scores, walked)
+        row = {**self._described(point), **self._counted(point, walked.searched)}
+        row |= self._perplexities(log_p)
+        row["against_knnlm"] = None if baseline is None else self._ratio(log_p, baseline)
+        return Measured(row, walked.searched, log_p)
+
+    def _described(self, point: CurvePoint) -> Json:
+        spec, facts = point.spec, point.facts
+        walking = spec is not None and not spec.forgetful
+        return {
+            "method": point.method,
+            "clustering": spec.automaton if spec and walking else None,
+            "tau": _plain(spec.tau) if spec and walking else None,
+            "walk": spec.label if spec else None,
+            "fraction": facts.get("fraction"),
+            "lambda": facts.get("lambda"),
+            "temperature": facts.get("temperature"),
+            "pointer_weight": facts.get("pointer_weight"),
+        }
+
+    def _counted(self, point: CurvePoint, searched: NDArray[np.bool_]) -> Json:
+        rows, searches = len(searched), int(searched.sum())
+        counted = rows - _after_last_search(self.documents, searched)
+        walking = point.spec is not None and not point.spec.forgetful
+        return {
+            "positions": rows,
+            "searches": searches,
+            "foss": 1 - searches / rows,
+            "reference_foss": 1 - searches / counted if walking and counted else None,
+        }
+
+    def _perplexities(self, log_p: Floats) -> Json:
+        total = -float(log_p.sum())
+        interval = self.resampling.interval(log_p)
+        # A word has so many tokens on average, and so many times the loss.
+        power = len(log_p) / self.words if self.words else math.nan
+        per_word = None if interval is None else [bound**power for bound in interval]
+        return {
+            "perplexity": math.exp(total / len(log_p)),
+            "interval": interval,
+            "perplexity_per_word": math.exp(total / self.words) if self.words else None,
+            "interval_per_word": per_word if self.words else None,
+        }
+
+    def _ratio(self, log_p: Floats, baseline: Floats) -> Json:
+        ratio = math.exp(float(np.mean(baseline) - np.mean(log_p)))
+        return {"ratio": ratio, "interval": self.resampling.ratio(log_p, baseline)}
+
+
+def measure_all(
+    points: Iterable[tuple[CurvePoint, Scores]], measurer: Measurer
+) -> Iterator[Measured]:
+    """Measure points in order; kNN-LM with all its searches is what later ones compare with."""
+    baseline: Floats | None = None
+    for point, scores in points:
+        measured = measurer.measure(point, scores, baseline)
+        if point.method == "knnlm" and baseline is None:
+            baseline = measured.log_p
+        yield measured
+
+
+def _walked(point: CurvePoint, scores: Scores) -> Walked:
+    """What the point's walk came to; where its gate is closed there is nothing."""
+    if point.spec is None:
+        return Walked.empty(len(scores), len(scores.temperatures))
+    walked = scores.walk(point.spec.label)
+    if point.gate is None:
+        return walked
+    gate = point.gate(scores.reading, scores.document, scores.position)
+    nothing = Walked.empty(len(scores), len(scores.temperatures))
+    masked = {
+        name: np.where(gate.reshape(-1, *[1] * (column.ndim - 1)), column, getattr(nothing, name))
+        for name, column in vars(walked).items()
+    }
+    return replace(walked, **masked)
+
+
+def _after_last_search(documents: NDArray[np.int32], searched: NDArray[np.bool_]) -> int:
+    """Rows that no search of their document follows: the authors' code does not count them."""
+    ends = np.flatnonzero(np.append(documents[1:] != documents[:-1], True))
+    last = np.maximum.accumulate(np.where(searched, np.arange(len(documents)), -1))[ends]
+    starts = np.concatenate([[-1], ends[:-1]])
+    return int((ends - np.maximum(last, starts)).sum())
+
+
+def _plain(tau: float) -> float | str:
+    return tau if math.isfinite(tau) else "inf"

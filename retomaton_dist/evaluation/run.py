@@ -1,0 +1,234 @@
+"""Evaluating a text: calibrate on held-out text, score every position, then measure all methods.
+
+    OUT/calibration/   the held-out text: tokens, and scores of the walks that methods learn from
+    OUT/text/          the evaluated text: the same, for the walks that their points need
+    OUT/*.json, ...    what is made from these: constants, results, report
+
+Both folders are stores, so that a killed evaluation goes on where it was, and other settings are
+refused by name.
+"""
+
+import math
+import sys
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+from retomaton_dist.automaton.walk_settings import WalkSettings
+from retomaton_dist.errors import BadInput
+from retomaton_dist.evaluation import calibration as calibrating
+from retomaton_dist.evaluation.passes import Pass
+from retomaton_dist.evaluation.prepare import Prepared, described, prepare
+from retomaton_dist.evaluation.scores import Scores
+from retomaton_dist.evaluation.settings import EvaluateSettings
+from retomaton_dist.evaluation.statistics import token_statistics
+from retomaton_dist.evaluation.taus import COARSE, measured_foss, spread_taus, tau_for
+from retomaton_dist.evaluation.text import TextPlan, check_apart, plan_text
+from retomaton_dist.evaluation.walks import each_once
+from retomaton_dist.methods.method import CurvePoint, Setup
+from retomaton_dist.runtime.cluster import Session
+from retomaton_dist.settings import WorkerSettings
+from retomaton_dist.stages.runner import made_with
+from retomaton_dist.stages.score import choose_documents, score
+from retomaton_dist.stages.score_worker import ScoreJob
+from storage import canonical
+from storage.canonical import Json
+from storage.store import Store, StoreWriter, writing
+
+SETTINGS = "settings.json"
+SWEEP = "sweep"
+# Temperatures that are tried on calibration text: every reasonable scale of keys.
+GRID = tuple(2.0**power for power in range(-6, 13))
+
+
+@dataclass(frozen=True)
+class Texts:
+    """The evaluated text, and the one to calibrate on if there is one."""
+
+    text: TextPlan
+    calibration: TextPlan | None
+
+
+def run_evaluation(
+    store: str | Path, settings: EvaluateSettings, walk: WalkSettings, workers: WorkerSettings
+) -> Path:
+    """Score and calibrate; everything is checked before anything is written. Return the folder."""
+    with Session(workers) as session:
+        prepared = prepare(store, settings, walk, session)
+        texts = _texts(prepared)
+        out = _folder(prepared)
+        calibrated_scores, setup = _calibration_pass(prepared, texts, out, session)
+        inputs = _calibration_inputs(out, prepared, setup, calibrated_scores)
+        methods = prepared.choices.methods
+        found = calibrating.calibrate(out, methods, calibrated_scores, setup, inputs)
+        chosen = _with_taus(setup, prepared, calibrated_scores)
+        points = [
+            point for method in methods for point in method.points(chosen, found[method.name])
+        ]
+        temperatures = _temperatures(calibrating.temperatures_of(found))
+        with writing(out / "text") as writer:
+            facts = _text_pass(writer, prepared, texts.text, points, temperatures, session)
+        canonical.write(out / SETTINGS, _record(prepared, texts, chosen, facts, session))
+    return out
+
+
+def _texts(prepared: Prepared) -> Texts:
+    settings, store, model = prepared.settings, prepared.store, prepared.model
+    text = plan_text(store, settings.text, settings.split, settings.field, model)
+    if not settings.calibrate_on:
+        return Texts(text, None)
+    held = plan_text(store, settings.calibrate_on, settings.split, settings.field, model)
+    if not settings.same_text:
+        check_apart(text, held)
+    return Texts(text, held)
+
+
+def _folder(prepared: Prepared) -> Path:
+    settings = prepared.settings
+    name = f"{Path(settings.text[0]).name.split('.')[0] or 'text'}-{settings.mode}"
+    out = Path(settings.out or prepared.store.path / "evaluations" / name).resolve()
+    if out.exists() and not out.is_dir():
+        raise BadInput(f"--out {out} is a file; name a folder")
+    known = {"text", "calibration"}
+    if out.exists() and any(out.iterdir()) and not any((out / item).exists() for item in known):
+        raise BadInput(f"--out {out} has other things in it; name a new folder")
+    return out
+
+
+def _calibration_pass(
+    prepared: Prepared, texts: Texts, out: Path, session: Session
+) -> tuple[Scores | None, Setup]:
+    setup = _setup(prepared)
+    if texts.calibration is None:
+        return None, setup
+    methods = prepared.choices.methods
+    wanted = [spec for method in methods for spec in method.calibration_walks(setup)]
+    if any(spec.tau < math.inf for spec in wanted) or _needs_foss(prepared):
+        wanted += [spec for method in methods for spec in method.walks(setup)]
+    with writing(out / "calibration") as writer:
+        corpus = texts.calibration.tokenize(writer, session)
+        job = ScoreJob(
+            prepared.reader(corpus),
+            prepared.retrieval,
+            (Pass(SWEEP, tuple(each_once(wanted))),),
+            _grid(prepared.settings),
+            any(method.uses_queries for method in methods),
+        )
+        limit = prepared.settings.calibration_positions
+        score(writer, job, choose_documents(corpus.lengths, limit), prepared.inputs(), session)
+    return Scores.open(Store.open(out / "calibration"), SWEEP), setup
+
+
+def _needs_foss(prepared: Prepared) -> bool:
+    return prepared.choices.taus is None or bool(prepared.choices.targets)
+
+
+def _setup(prepared: Prepared) -> Setup:
+    """What methods are calibrated with; thresholds that are `auto` or targets are still coarse."""
+    choices, settings = prepared.choices, prepared.settings
+    taus = COARSE if _needs_foss(prepared) or choices.taus is None else choices.taus
+    setup = Setup(
+        choices.automata,
+        {name: tuple(sorted({*taus, math.inf})) for name in choices.automata},
+        weight=settings.lambda_,
+        temperature=settings.temperature,
+        pointer_weight=prepared.retrieval.settings.pointer_weight,
+    )
+    if not any(method.uses_queries for method in choices.methods):
+        return setup
+    corpus = prepared.store.corpus()
+    counted = token_statistics(corpus, max(corpus.vocabulary, prepared.outlined.vocabulary))
+    return replace(setup, frequencies=counted[0], fertilities=counted[1])
+
+
+def _with_taus(setup: Setup, prepared: Prepared, scores: Scores | None) -> Setup:
+    """The thresholds to evaluate: those named, those with the FoSS asked for, or spread ones."""
+    choices = prepared.choices
+    if scores is None or not _needs_foss(prepared):
+        assert choices.taus is not None, "without calibration text there is a default"
+        return replace(setup, taus=dict.fromkeys(choices.automata, choices.taus))
+    chosen = {}
+    for name in choices.automata:
+        coarse = setup.taus[name]
+        foss = measured_foss(scores, name, coarse)
+        named = choices.taus or (() if choices.targets else spread_taus(coarse, foss))
+        met = {tau_for(target, coarse, foss) for target in choices.targets}
+        chosen[name] = tuple(sorted({*named, *met}))
+    return replace(setup, taus=chosen)
+
+
+def _grid(settings: EvaluateSettings) -> tuple[float, ...]:
+    if settings.temperature is None:
+        return GRID
+    return tuple(settings.temperature * factor for factor in (0.25, 0.5, 1.0, 2.0, 4.0))
+
+
+def _temperatures(degrees: set[float]) -> tuple[float, ...]:
+    """What methods settled on and, so that it can be varied afterwards, what lies around it."""
+    around = (0.5, 1.0, 2.0)
+    return tuple(sorted({degree * factor for degree in degrees for factor in around} or {1.0}))
+
+
+def _text_pass(
+    writer: StoreWriter,
+    prepared: Prepared,
+    text: TextPlan,
+    points: list[CurvePoint],
+    temperatures: tuple[float, ...],
+    session: Session,
+) -> Json:
+    corpus = text.tokenize(writer, session)
+    documents = choose_documents(corpus.lengths, prepared.settings.positions)
+    keeps = any(method.uses_queries for method in prepared.choices.methods)
+    passes = _passes(points, live=prepared.settings.mode == "live")
+    job = ScoreJob(prepared.reader(corpus), prepared.retrieval, passes, temperatures, keeps)
+    stage = score(writer, job, documents, prepared.inputs(), session)
+    return {
+        "documents": len(documents),
+        "positions": stage.facts["positions"],
+        "words": text.words(corpus, documents),
+        "temperatures": list(temperatures),
+        "caps": stage.facts["caps"],
+    }
+
+
+def _passes(points: list[CurvePoint], *, live: bool) -> tuple[Pass, ...]:
+    """One pass for all points, or one for each that searches otherwise than the others."""
+    if not live:
+        specs = each_once(point.spec for point in points if point.spec is not None)
+        return (Pass(SWEEP, tuple(specs)),)
+    named = {
+        point.pass_name: Pass(
+            point.pass_name, (point.spec,) if point.spec else (), live=True, gate=point.gate
+        )
+        for point in points
+    }
+    return tuple(named.values())
+
+
+def _calibration_inputs(out: Path, prepared: Prepared, setup: Setup, scores: Scores | None) -> Json:
+    digest = Store.open(out / "calibration").stage("score").digest if scores else None
+    return {
+        "scores": digest,
+        "methods": [method.name for method in prepared.choices.methods],
+        "lambda": setup.weight,
+        "temperature": setup.temperature,
+        "pointer_weight": setup.pointer_weight,
+    }
+
+
+def _record(prepared: Prepared, texts: Texts, setup: Setup, facts: Json, session: Session) -> Json:
+    """Everything needed to repeat the evaluation, and to measure anew from its scores."""
+    held = texts.calibration
+    taus = {name: [str(tau) for tau in taus] for name, taus in setup.taus.items()}
+    return {
+        **described(prepared),
+        "text": facts,
+        "setup": {"automata": list(setup.automata), "taus": taus},
+        "methods": [method.name for method in prepared.choices.methods],
+        "mode": prepared.settings.mode,
+        "sources": [source.path for source in texts.text.sources],
+        "calibration_sources": [source.path for source in held.sources] if held else [],
+        "workers": asdict(session.settings),
+        "versions": made_with(prepared.device == "cuda"),
+        "command": sys.argv,
+    }

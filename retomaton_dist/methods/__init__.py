@@ -1,0 +1,1 @@
+"""The methods that an evaluation compares: a file each, registered in `registry`."""

@@ -1,0 +1,136 @@
+"""`retomaton+lambda`: how far to trust the automaton is learned, token by token.
+
+A small network looks at what a walk knows before the token is seen - distances, numbers of states
+and candidates, steps since the search, the LM's entropy and confidence - and mixes the LM with a
+few versions of p_auto: cooler, warmer, and with heavier pointers. It learns from the cached scores
+of the calibration text alone.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from retomaton_dist.automaton.probability import log_automaton
+from retomaton_dist.automaton.summing import ALL, OTHER, POINTED
+from retomaton_dist.errors import BadInput
+from retomaton_dist.evaluation.mixture import Constants, Floats
+from retomaton_dist.evaluation.runs import steps_since_search
+from retomaton_dist.evaluation.scores import Scores
+from retomaton_dist.evaluation.walking import Walked
+from retomaton_dist.evaluation.walks import WalkSpec
+from retomaton_dist.methods.constant import as_facts, find_constants, from_facts
+from retomaton_dist.methods.method import Calibrated, CurvePoint, Method, Setup
+from retomaton_dist.methods.mixture_network import MixtureNetwork, train_mixture
+from storage.canonical import Json
+
+# Factors of the calibrated temperature: how many candidates are about as near as the nearest.
+CROWDS = (0.5, 1.0, 2.0)
+# Versions of p_auto: factors of the calibrated temperature, and pointer weights.
+VERSIONS = ((0.5, 1.0), (1.0, 1.0), (2.0, 1.0), (1.0, 8.0), (2.0, 8.0))
+
+
+@dataclass(frozen=True)
+class AdaptiveMixing:
+    """p = sum of learned shares of p_lm and of versions of p_auto."""
+
+    network: MixtureNetwork
+    temperature: float
+
+    def __call__(self, scores: Scores, walked: Walked) -> Floats:
+        """Log-probability of every token."""
+        shares = self.network.log_shares(features(scores, walked, self.temperature))
+        logs: Floats = shares + versions(scores, walked, self.temperature)
+        mixed: Floats = np.logaddexp.reduce(logs, axis=1)
+        return mixed
+
+
+class AdaptiveLambda(Method):
+    """One network per clustering, for all taus."""
+
+    name = "retomaton+lambda"
+
+    def walks(self, setup: Setup) -> Sequence[WalkSpec]:
+        """Every tau of every clustering."""
+        return [WalkSpec(name, tau) for name in setup.automata for tau in setup.taus[name]]
+
+    def calibrate(self, scores: Scores | None, setup: Setup) -> Calibrated:
+        """Train a network per clustering on all its walks over the calibration text."""
+        if scores is None:
+            raise BadInput(f"{self.name} learns from held-out text: name some with --calibrate-on")
+        facts: Json = {}
+        arrays: dict[str, NDArray[Any]] = {}
+        for name in setup.automata:
+            constants = find_constants(scores, WalkSpec(name, math.inf), setup)
+            network, learned = _train(scores, name, setup, constants)
+            facts[name] = {**as_facts(constants), **learned}
+            arrays |= {f"{name}.{key}": array for key, array in network.arrays().items()}
+        return Calibrated(facts, arrays)
+
+    def points(self, setup: Setup, calibrated: Calibrated) -> Iterator[CurvePoint]:
+        """One point per clustering and tau."""
+        for name in setup.automata:
+            prefix = f"{name}."
+            network = MixtureNetwork.of(
+                {
+                    key.removeprefix(prefix): array
+                    for key, array in calibrated.arrays.items()
+                    if key.startswith(prefix)
+                }
+            )
+            constants = from_facts(calibrated.facts[name])
+            mixing = AdaptiveMixing(network, constants.temperature)
+            facts = {"lambda": None, "temperature": None, "pointer_weight": None}
+            for tau in setup.taus[name]:
+                yield CurvePoint(self.name, WalkSpec(name, tau), mixing, facts=facts)
+
+
+def _train(
+    scores: Scores, name: str, setup: Setup, constants: Constants
+) -> tuple[MixtureNetwork, dict[str, float]]:
+    seen, components = [], []
+    for tau in setup.taus[name]:
+        walked = scores.walk(WalkSpec(name, tau).label)
+        seen.append(features(scores, walked, constants.temperature))
+        components.append(versions(scores, walked, constants.temperature))
+    documents = np.tile(scores.document, len(seen))
+    return train_mixture(np.concatenate(seen), np.concatenate(components), documents)
+
+
+def features(scores: Scores, walked: Walked, temperature: float) -> NDArray[np.float32]:
+    """What is known before the token is: [rows, features]."""
+    near = np.where(np.isfinite(walked.nearest), walked.nearest, 0.0)
+    places = [scores.temperatures.index(factor * temperature) for factor in CROWDS]
+    sums = walked.sums[:, places, ALL]
+    crowd = np.logaddexp(sums[..., POINTED], sums[..., OTHER])
+    with np.errstate(invalid="ignore"):
+        share = np.exp(sums[:, 1, POINTED] - crowd[:, 1])
+    columns = [
+        scores.entropy,
+        scores.confidence,
+        np.log1p(np.maximum(near, 0)),
+        np.log1p(walked.states),
+        np.log1p(walked.candidates),
+        np.log1p(walked.pointed),
+        np.nan_to_num(share),
+        walked.searched,
+        np.log1p(steps_since_search(scores.document, walked.searched)),
+        *np.nan_to_num(crowd, neginf=-1.0).T,
+    ]
+    return np.stack(columns, axis=1).astype(np.float32)
+
+
+def versions(scores: Scores, walked: Walked, temperature: float) -> NDArray[np.float32]:
+    """Log-probability of the token under p_lm and each version of p_auto: [rows, 1 + versions].
+
+    Without candidates, every version is p_lm.
+    """
+    columns = [scores.log_lm.astype(np.float64)]
+    for factor, pointer_weight in VERSIONS:
+        place = scores.temperatures.index(factor * temperature)
+        log_auto = log_automaton(walked.sums[:, place].astype(np.float64), pointer_weight)
+        columns.append(np.where(np.isnan(log_auto), scores.log_lm, log_auto))
+    return np.stack(columns, axis=1).astype(np.float32)

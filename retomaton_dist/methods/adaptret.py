@@ -1,0 +1,94 @@
+"""`adaptret`: a trained network decides from the LM's own state whether to search."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from retomaton_dist.automaton.probability import log_automaton
+from retomaton_dist.errors import BadInput
+from retomaton_dist.evaluation.mixture import Floats
+from retomaton_dist.evaluation.reading import Reading
+from retomaton_dist.evaluation.scores import Scores
+from retomaton_dist.evaluation.walking import Walked
+from retomaton_dist.evaluation.walks import WalkSpec, forgetful
+from retomaton_dist.methods.adaptret_network import AdaptRetNetwork, Statistics, train_adaptret
+from retomaton_dist.methods.constant import find_constants
+from retomaton_dist.methods.method import Calibrated, CurvePoint, Method, Setup
+
+
+@dataclass(frozen=True, repr=False)
+class AdaptRetGate:
+    """Searches where the network trusts the LM less than `threshold`."""
+
+    network: AdaptRetNetwork
+    threshold: float
+
+    def __call__(
+        self, reading: Reading, documents: NDArray[np.int32], positions: NDArray[np.int32]
+    ) -> NDArray[np.bool_]:
+        """Say of each row whether it is searched."""
+        del documents, positions
+        chosen: NDArray[np.bool_] = self.network.log_shares(reading)[:, 0] < self.threshold
+        return chosen
+
+    def __repr__(self) -> str:
+        return f"AdaptRetGate({self.threshold!r})"
+
+
+@dataclass(frozen=True)
+class AdaptRetMixing:
+    """p = share_knn p_knn + share_lm p_lm where there was a search, else p_lm."""
+
+    network: AdaptRetNetwork
+    temperature: float
+
+    def __call__(self, scores: Scores, walked: Walked) -> Floats:
+        """Log-probability of every token."""
+        log_knn = _log_knn(scores, walked, self.temperature)
+        shares = self.network.log_shares(scores.reading)
+        with np.errstate(invalid="ignore"):
+            mixed = np.logaddexp(shares[:, 0] + scores.log_lm, shares[:, 1] + log_knn)
+        return np.where(np.isnan(log_knn), scores.log_lm, mixed)
+
+
+class AdaptRet(Method):
+    """Thresholds are quantiles of the network's trust on the calibration text."""
+
+    name = "adaptret"
+    uses_queries = True
+
+    def walks(self, setup: Setup) -> Sequence[WalkSpec]:
+        """The forgetful walk."""
+        return (forgetful(setup.automata[0]),)
+
+    def calibrate(self, scores: Scores | None, setup: Setup) -> Calibrated:
+        """Train the network with the temperature that suits kNN-LM; find the thresholds."""
+        if scores is None:
+            raise BadInput(f"{self.name} is trained on held-out text: name some: --calibrate-on")
+        spec = self.walks(setup)[0]
+        temperature = find_constants(scores, spec, setup).temperature
+        log_knn = _log_knn(scores, scores.walk(spec.label), temperature)
+        statistics = Statistics(setup.frequencies, setup.fertilities)
+        network, facts = train_adaptret(scores.reading, log_knn, scores.document, statistics)
+        trust = network.log_shares(scores.reading)[:, 0]
+        thresholds = {str(share): float(np.quantile(trust, 1 - share)) for share in setup.fractions}
+        found = {**facts, "temperature": temperature, "thresholds": thresholds}
+        return Calibrated(found, network.arrays())
+
+    def points(self, setup: Setup, calibrated: Calibrated) -> Iterator[CurvePoint]:
+        """One point per fraction of searches to be saved; at 0 all positions are searched."""
+        network = AdaptRetNetwork.of(calibrated.arrays)
+        temperature = calibrated.facts["temperature"]
+        mixing = AdaptRetMixing(network, temperature)
+        for share in setup.fractions:
+            threshold = calibrated.facts["thresholds"][str(share)]
+            gate = AdaptRetGate(network, threshold) if share else None
+            facts = {"lambda": None, "temperature": temperature, "fraction": share}
+            yield CurvePoint(self.name, self.walks(setup)[0], mixing, gate, facts)
+
+
+def _log_knn(scores: Scores, walked: Walked, temperature: float) -> Floats:
+    place = scores.temperatures.index(temperature)
+    return log_automaton(walked.sums[:, place].astype(np.float64))

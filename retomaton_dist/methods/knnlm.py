@@ -1,0 +1,59 @@
+"""`knnlm`: a search at every position; some are dropped at random where searches are saved."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from retomaton_dist.evaluation.reading import Reading
+from retomaton_dist.evaluation.scores import Scores
+from retomaton_dist.evaluation.walks import WalkSpec, forgetful
+from retomaton_dist.methods.constant import ConstantMixing, as_facts, find_constants, from_facts
+from retomaton_dist.methods.method import Calibrated, CurvePoint, Method, Setup
+
+
+@dataclass(frozen=True)
+class RandomGate:
+    """Drops a fraction of the searches, by a hash of the position alone."""
+
+    fraction: float
+
+    def __call__(
+        self, reading: Reading, documents: NDArray[np.int32], positions: NDArray[np.int32]
+    ) -> NDArray[np.bool_]:
+        """Say of each row whether it is searched."""
+        del reading
+        return uniform(documents, positions) >= self.fraction
+
+
+def uniform(documents: NDArray[np.int32], positions: NDArray[np.int32]) -> NDArray[np.float64]:
+    """A number in [0, 1) for every position, always the same one (SplitMix64)."""
+    mixed = (documents.astype(np.uint64) << np.uint64(32)) | positions.astype(np.uint64)
+    mixed = mixed + np.uint64(0x9E3779B97F4A7C15)
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.uint64(factor)
+    mixed ^= mixed >> np.uint64(31)
+    return (mixed >> np.uint64(11)).astype(np.float64) / 2.0**53
+
+
+class KnnLm(Method):
+    """The candidates are what the search finds; without a search, p = p_lm."""
+
+    name = "knnlm"
+
+    def walks(self, setup: Setup) -> Sequence[WalkSpec]:
+        """The forgetful walk."""
+        return (forgetful(setup.automata[0]),)
+
+    def calibrate(self, scores: Scores | None, setup: Setup) -> Calibrated:
+        """Lambda and temperature with a search at every position."""
+        return Calibrated(as_facts(find_constants(scores, self.walks(setup)[0], setup)))
+
+    def points(self, setup: Setup, calibrated: Calibrated) -> Iterator[CurvePoint]:
+        """One point per fraction of dropped searches."""
+        mixing = ConstantMixing(from_facts(calibrated.facts))
+        for fraction in setup.fractions:
+            gate = RandomGate(fraction) if fraction else None
+            facts = {**calibrated.facts, "fraction": fraction}
+            yield CurvePoint(self.name, self.walks(setup)[0], mixing, gate, facts)

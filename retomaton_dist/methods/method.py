@@ -1,0 +1,105 @@
+"""What a method is: the walks it needs, how it is calibrated, and the points of its curve.
+
+A method sees a text only through `Scores`: everything it does is arithmetic over cached numbers,
+which is why one pass over a text serves all methods.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from retomaton_dist.evaluation.mixture import Floats
+from retomaton_dist.evaluation.passes import Gate
+from retomaton_dist.evaluation.scores import Scores
+from retomaton_dist.evaluation.walking import Walked
+from retomaton_dist.evaluation.walks import WalkSpec
+from storage.canonical import Json
+
+# Fractions of saved searches that methods without a threshold tau are asked for.
+FRACTIONS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What all methods are evaluated with.
+
+    The first automaton is the main one. `weight` and `temperature` are None where they are to be
+    calibrated. `frequencies` and `fertilities` are by token: how often the corpus has it, and how
+    many different tokens follow it; the last row is a document's start.
+    """
+
+    automata: tuple[str, ...]
+    taus: Mapping[str, tuple[float, ...]]
+    fractions: tuple[float, ...] = FRACTIONS
+    weight: float | None = None
+    temperature: float | None = None
+    pointer_weight: float = 1.0
+    frequencies: NDArray[np.float32] = field(default_factory=lambda: np.zeros(1, np.float32))
+    fertilities: NDArray[np.float32] = field(default_factory=lambda: np.zeros(1, np.float32))
+
+
+@dataclass(frozen=True)
+class Calibrated:
+    """What calibration found: facts for people and, for networks, their weights."""
+
+    facts: Json
+    arrays: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+
+
+class Mixing(Protocol):
+    """Turns what a walk came to into probabilities."""
+
+    def __call__(self, scores: Scores, walked: Walked) -> Floats:
+        """Log-probability of every token."""
+        ...
+
+
+@dataclass(frozen=True)
+class CurvePoint:
+    """A point of a method's curve before it is measured.
+
+    Without `spec` it is the LM alone. `gate` decides what is searched if the walk is forgetful;
+    where it is closed there are no candidates. `facts` are what the table of results shows.
+    """
+
+    method: str
+    spec: WalkSpec | None
+    mixing: Mixing
+    gate: Gate | None = None
+    facts: Json = field(default_factory=dict)
+
+    @property
+    def pass_name(self) -> str:
+        """What its pass is called in live mode: points that search alike share one."""
+        if self.spec is None:
+            return "lm"
+        if self.gate is None:
+            return self.spec.label
+        return f"{self.method}-{self.facts['fraction']:g}"
+
+
+class Method(ABC):
+    """A way to predict tokens with an LM and, perhaps, an automaton."""
+
+    name: str
+    uses_queries = False
+
+    @abstractmethod
+    def walks(self, setup: Setup) -> Sequence[WalkSpec]:
+        """Walks that its points need."""
+
+    def calibration_walks(self, setup: Setup) -> Sequence[WalkSpec]:
+        """Walks over the calibration text that `calibrate` needs; by default, all."""
+        return self.walks(setup)
+
+    @abstractmethod
+    def calibrate(self, scores: Scores | None, setup: Setup) -> Calibrated:
+        """Find the constants on the calibration text; None if everything was given."""
+
+    @abstractmethod
+    def points(self, setup: Setup, calibrated: Calibrated) -> Iterator[CurvePoint]:
+        """The points of the curve, from no saved search to the most."""

@@ -1,0 +1,124 @@
+"""A small network that divides trust among several distributions, and its training."""
+
+import copy
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from retomaton_dist.methods.held_out import held_out
+
+HIDDEN, EPOCHS, PATIENCE, BATCH = 64, 40, 4, 512
+RATE, DECAY, SEED = 2e-3, 1e-3, 1
+HELD_OUT = 0.15
+# What has no probability at all must not make a gradient of 0 times infinity.
+LEAST_LOG = -1e4
+
+
+@dataclass(frozen=True, eq=False)
+class MixtureNetwork:
+    """Standardises features and maps them to shares that sum to 1."""
+
+    net: nn.Sequential
+    mean: NDArray[np.float32]
+    scale: NDArray[np.float32]
+
+    def log_shares(self, features: NDArray[np.float32]) -> NDArray[np.float64]:
+        """Logarithms of the shares, [rows, distributions]."""
+        with torch.inference_mode():
+            made = torch.log_softmax(self.net(self.prepared(features)), dim=-1)
+        return made.double().numpy()
+
+    def prepared(self, features: NDArray[np.float32]) -> Tensor:
+        """Features as the network takes them."""
+        return torch.from_numpy((features - self.mean) / self.scale)
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Everything that `of` needs."""
+        weights = {name: weight.numpy() for name, weight in self.net.state_dict().items()}
+        return {**weights, "mean": self.mean, "scale": self.scale}
+
+    @classmethod
+    def of(cls, arrays: Mapping[str, NDArray[Any]]) -> "MixtureNetwork":
+        """The network that `arrays` was taken from."""
+        weights = {
+            name: torch.from_numpy(np.array(array))
+            for name, array in arrays.items()
+            if name not in ("mean", "scale")
+        }
+        outputs = len(weights[max(weights)])
+        net = _layers(len(arrays["mean"]), outputs)
+        net.load_state_dict(weights)
+        return cls(net.eval(), arrays["mean"], arrays["scale"])
+
+
+def train_mixture(
+    features: NDArray[np.float32], logs: NDArray[np.float32], documents: NDArray[np.int32]
+) -> tuple[MixtureNetwork, dict[str, float]]:
+    """Learn shares that make tokens likely; stop when held-out documents get no likelier.
+
+    `logs` are the log-probabilities of the tokens under each distribution.
+    """
+    start = time.monotonic()
+    torch.manual_seed(SEED)
+    held = held_out(documents, HELD_OUT, SEED)
+    mean, scale = features[~held].mean(0), features[~held].std(0) + 1e-6
+    made = MixtureNetwork(_layers(features.shape[1], logs.shape[1]), mean, scale)
+    inputs, clipped = made.prepared(features), torch.from_numpy(np.maximum(logs, LEAST_LOG))
+    epochs = _fit(made.net, inputs, clipped, torch.from_numpy(held))
+    facts = {"rows": len(features), "epochs": epochs, "seconds": time.monotonic() - start}
+    return made, facts
+
+
+def _fit(net: nn.Sequential, inputs: Tensor, logs: Tensor, held: Tensor) -> int:
+    """Train in place, end with the weights that held-out rows liked best; return their epoch."""
+    optimizer = torch.optim.AdamW(net.parameters(), lr=RATE, weight_decay=DECAY)
+    rows = torch.nonzero(~held)[:, 0]
+    losses: list[float] = []
+    kept = net.state_dict()
+    while len(losses) < EPOCHS and len(losses) - _best(losses) <= PATIENCE:
+        _epoch(net, optimizer, inputs, logs, rows)
+        with torch.inference_mode():
+            losses.append(float(_loss(net, inputs[held], logs[held])))
+        if _best(losses) == len(losses):
+            kept = copy.deepcopy(net.state_dict())
+    net.load_state_dict(kept)
+    return _best(losses)
+
+
+def _best(losses: list[float]) -> int:
+    return losses.index(min(losses)) + 1 if losses else 0
+
+
+def _epoch(
+    net: nn.Sequential, optimizer: torch.optim.Optimizer, inputs: Tensor, logs: Tensor, rows: Tensor
+) -> None:
+    net.train()
+    order = rows[torch.randperm(len(rows))]
+    for first in range(0, len(order), BATCH):
+        batch = order[first : first + BATCH]
+        optimizer.zero_grad()
+        torch.autograd.backward(_loss(net, inputs[batch], logs[batch]))
+        optimizer.step()
+    net.eval()
+
+
+def _loss(net: nn.Sequential, inputs: Tensor, logs: Tensor) -> Tensor:
+    shares = torch.log_softmax(net(inputs), dim=-1)
+    return -torch.logsumexp(shares + logs, dim=-1).mean()
+
+
+def _layers(inputs: int, outputs: int) -> nn.Sequential:
+    return nn.Sequential(
+        nn.Linear(inputs, HIDDEN),
+        nn.ReLU(),
+        nn.Dropout(0.1),
+        nn.Linear(HIDDEN, HIDDEN),
+        nn.ReLU(),
+        nn.Linear(HIDDEN, outputs),
+    )

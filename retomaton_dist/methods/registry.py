@@ -1,0 +1,26 @@
+"""All methods by name: to add one, write its file and enter it here."""
+
+from retomaton_dist.errors import BadInput
+from retomaton_dist.methods.adaptive import AdaptiveLambda
+from retomaton_dist.methods.adaptret import AdaptRet
+from retomaton_dist.methods.knnlm import KnnLm
+from retomaton_dist.methods.lm import Lm
+from retomaton_dist.methods.method import Method
+from retomaton_dist.methods.retomaton import PointerWeight, Retomaton
+
+METHODS: dict[str, Method] = {
+    method.name: method
+    for method in (Lm(), KnnLm(), AdaptRet(), Retomaton(), PointerWeight(), AdaptiveLambda())
+}
+
+
+def choose_methods(names: str | None) -> list[Method]:
+    """The methods of a comma-separated list; None: all of them. Their order is the registry's."""
+    if names is None:
+        return list(METHODS.values())
+    wanted = [name.strip() for name in names.split(",") if name.strip()]
+    unknown = [name for name in wanted if name not in METHODS]
+    if unknown or not wanted:
+        shown = unknown[0] if unknown else names
+        raise BadInput(f"--methods {shown}: choose from {', '.join(METHODS)}")
+    return [method for name, method in METHODS.items() if name in wanted]

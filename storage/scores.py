@@ -1,0 +1,120 @@
+"""Per-token results: Parquet files, one per unit, whose columns are numbers or rows of numbers."""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from pyarrow import parquet
+
+from storage import files
+from storage.canonical import Json
+from storage.errors import DamagedStore
+from storage.files import FileDigest
+
+_FACTS = b"retomaton"
+
+
+class ScoreWriter:
+    """Writes a file part by part, so that no more than one part is in memory.
+
+    The file appears, durably, when the block ends well. `facts` are kept in its schema.
+    """
+
+    def __init__(self, path: Path, facts: Json) -> None:
+        self._facts = {_FACTS: json.dumps(facts, sort_keys=True).encode()}
+        self._context = files.replacing(path)
+        self._writer: parquet.ParquetWriter | None = None
+
+    def __enter__(self) -> Self:
+        self._file = self._context.__enter__()
+        return self
+
+    def write(self, columns: Mapping[str, NDArray[Any]]) -> None:
+        """Add equally many rows of every column."""
+        table = pa.table({name: _wrap(column) for name, column in columns.items()})
+        table = table.replace_schema_metadata(self._facts)
+        if self._writer is None:
+            self._writer = parquet.ParquetWriter(self._file, table.schema, compression="zstd")
+        self._writer.write_table(table)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._writer is not None and kind is None:
+            self._writer.close()
+        self._context.__exit__(kind, error, trace)
+
+    @property
+    def result(self) -> FileDigest:
+        """Digest and size of what was written."""
+        return self._file.result
+
+
+def read_facts(path: Path) -> Json:
+    """What the writer was told about the file."""
+    with _clear_damage(path):
+        metadata = parquet.read_schema(path).metadata or {}
+        found: Json = json.loads(metadata[_FACTS])
+    return found
+
+
+def column_names(path: Path) -> list[str]:
+    """Names of a file's columns."""
+    with _clear_damage(path):
+        return list(parquet.read_schema(path).names)
+
+
+def read_columns(paths: Sequence[Path], names: Sequence[str]) -> dict[str, NDArray[Any]]:
+    """Columns of several files, one file after the other; no other column is read."""
+    parts = [_read(path, names) for path in paths]
+    return {name: np.concatenate([part[name] for part in parts]) for name in names}
+
+
+def _read(path: Path, names: Sequence[str]) -> dict[str, NDArray[Any]]:
+    with _clear_damage(path):
+        table = parquet.read_table(path, columns=list(names), partitioning=None)
+        return {name: _unwrap(table.column(name)) for name in names}
+
+
+def _wrap(column: NDArray[Any]) -> pa.Array:
+    flat = pa.array(np.ascontiguousarray(column).reshape(-1))
+    if column.ndim == 1:
+        return flat
+    width = int(np.prod(column.shape[1:]))
+    return pa.FixedSizeListArray.from_arrays(flat, width)
+
+
+def _unwrap(column: pa.ChunkedArray) -> NDArray[Any]:
+    if not pa.types.is_fixed_size_list(column.type):
+        plain: NDArray[Any] = column.to_numpy()
+        return plain
+    width = column.type.list_size
+    parts: Iterable[NDArray[Any]] = (
+        chunk.flatten().to_numpy(zero_copy_only=False).reshape(-1, width) for chunk in column.chunks
+    )
+    return np.concatenate([np.empty((0, width), column.type.value_type.to_pandas_dtype()), *parts])
+
+
+class _clear_damage:  # noqa: N801 - used as a block
+    """Turn what Parquet says about a broken file into one line."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, OSError | KeyError | ValueError | pa.ArrowException):
+            raise DamagedStore(
+                f"{self._path} is missing or no whole file of scores: {error}; delete its folder "
+                f"and evaluate again"
+            ) from error
