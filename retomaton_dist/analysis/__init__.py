@@ -1,0 +1,1 @@
+"""What a walk did to a text: search-free runs, captured sequences, and overlap with the corpus."""

@@ -1,0 +1,84 @@
+"""Which n-grams of a text appear in a corpus. The corpus is streamed; memory grows with the text.
+
+An n-gram never crosses the end of a document, in the text or in the corpus.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from retomaton_dist.analysis.documents import Documents
+from retomaton_dist.analysis.hashing import Hashes, gram_hashes
+from storage.canonical import Json
+
+BLOCK_TOKENS = 1 << 18
+# Share of the filter's places that are free: how rarely a foreign n-gram is looked up in vain.
+_FILTER_SPACE = 16
+
+
+def overlap(text: Documents, corpus: Documents, longest: int = 10) -> list[Json]:
+    """For n = 1..longest: how many n-grams the text has, and how many of them the corpus has.
+
+    `types` counts every n-gram once, `occurrences` as often as the text has it.
+    """
+    return [_overlap(text, corpus, n) for n in range(1, longest + 1)]
+
+
+def seen(text: Documents, corpus: Documents, n: int) -> NDArray[np.bool_]:
+    """Say for each token of the text whether the n-gram it begins appears in the corpus.
+
+    False where the document ends before an n-gram is whole.
+    """
+    starts, sought = _seek(text, corpus, n)
+    result = np.zeros(len(text), np.bool_)
+    result[starts] = sought.met[sought.kinds]
+    return result
+
+
+def corpus_grams(corpus: Documents, n: int) -> Iterator[tuple[NDArray[np.int64], Hashes]]:
+    """Places and hashes of the corpus's n-grams, block by block."""
+    for first in range(0, len(corpus), BLOCK_TOKENS):
+        hashes = gram_hashes(corpus.tokens[first : first + BLOCK_TOKENS + n - 1], n)
+        whole = np.flatnonzero(corpus.room(first, first + len(hashes)) >= n)
+        yield whole + first, hashes[whole]
+
+
+class Sought:
+    """N-grams that are looked for: `types` (sorted), `kinds` (the type of each), which were met."""
+
+    def __init__(self, hashes: Hashes) -> None:
+        self.types, self.kinds = np.unique(hashes, return_inverse=True)
+        self.met = np.zeros(len(self.types), np.bool_)
+        bits = max(1, (_FILTER_SPACE * len(self.types)).bit_length())
+        self._shift = np.uint64(64 - bits)
+        self._possible = np.zeros(1 << bits, np.bool_)
+        self._possible[self.types >> self._shift] = True
+
+    def find(self, hashes: Hashes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Those among `hashes` that are looked for: their numbers, and the types they are."""
+        likely = np.flatnonzero(self._possible[hashes >> self._shift])
+        types = np.searchsorted(self.types, hashes[likely])
+        types[types == len(self.types)] = 0
+        right = self.types[types] == hashes[likely] if len(likely) else np.zeros(0, np.bool_)
+        return likely[right], types[right]
+
+
+def _seek(text: Documents, corpus: Documents, n: int) -> tuple[NDArray[np.int64], Sought]:
+    hashes = gram_hashes(text.tokens, n)
+    starts = np.flatnonzero(text.room(0, len(hashes)) >= n)
+    sought = Sought(hashes[starts])
+    for _, others in corpus_grams(corpus, n):
+        sought.met[sought.find(others)[1]] = True
+    return starts, sought
+
+
+def _overlap(text: Documents, corpus: Documents, n: int) -> Json:
+    starts, sought = _seek(text, corpus, n)
+    return {
+        "n": n,
+        "types": len(sought.types),
+        "types_seen": int(sought.met.sum()),
+        "occurrences": len(starts),
+        "occurrences_seen": int(sought.met[sought.kinds].sum()),
+    }

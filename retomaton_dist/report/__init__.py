@@ -1,0 +1,1 @@
+"""From the results of an evaluation to pages: figures, Markdown and HTML."""

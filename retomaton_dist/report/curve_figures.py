@@ -1,0 +1,166 @@
+"""Figures of curves: perplexity, tau, clusterings, wall-clock."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from retomaton_dist.plots import drawing
+from retomaton_dist.report.drawn import (
+    FADING,
+    FOSS,
+    about_bands,
+    draw_alone,
+    draw_band,
+    draw_grid,
+    draw_legend,
+    draw_lines,
+    finish,
+    searched_style,
+)
+from retomaton_dist.report.folder import Evaluation
+from retomaton_dist.report.names import clustering_name, curve_name, short
+from retomaton_dist.report.rows import Curve, Row, curves, full_retrieval, main_clustering
+from retomaton_dist.report.styles import clustering_style, curve_style
+
+
+def draw_curves(evaluation: Evaluation, path: Path) -> str | None:
+    """Perplexity against FoSS: every method, with the main clustering and without."""
+    found = main_curves(evaluation.rows)
+    if not found:
+        return None
+    methods = [method for method, _ in found]
+    styled = [
+        (points, curve_style(curve, methods), curve_name(curve))
+        for curve, points in found.items()
+        if curve[0] != "lm"
+    ]
+    alone = found.get(("lm", None))
+    with drawing(path, size=(8.6, 6)) as axes:
+        banded = draw_lines(axes, styled)
+        if alone:
+            draw_alone(axes, alone[0].perplexity, [points for points, _, _ in styled])
+        axes.set(xlabel=FOSS, ylabel="perplexity per token")
+        axes.set_title("Perplexity against saved searches: lower and further right is better")
+        finish(axes)
+    return f"Perplexity per token against the fraction of saved searches. {about_bands(banded)}"
+
+
+def draw_ratio(evaluation: Evaluation, path: Path) -> str | None:
+    """Perplexity as a ratio to kNN-LM's at FoSS 0, with intervals of the ratio itself."""
+    found = {
+        curve: [row for row in points if row.against_knnlm is not None]
+        for curve, points in main_curves(evaluation.rows).items()
+        if curve[0] not in FADING
+    }
+    drawn = {curve: points for curve, points in found.items() if points and curve[0] != "lm"}
+    if not drawn:
+        return None
+    banded: list[bool] = []
+    with drawing(path, size=(8.6, 5)) as axes:
+        axes.axhline(1, label="kNN-LM at FoSS 0", zorder=1, **searched_style())
+        for curve, points in drawn.items():
+            style = curve_style(curve, [method for method, _ in drawn])
+            foss = [row.foss for row in points]
+            axes.plot(foss, [row.against_knnlm for row in points], label=curve_name(curve), **style)
+            intervals = [row.against_interval for row in points]
+            banded.append(draw_band(axes, foss, intervals, style["color"]))
+        axes.set(xlabel=FOSS, ylabel="perplexity / kNN-LM's at FoSS 0")
+        axes.set_title("Against kNN-LM on the same documents: below 1 is better")
+        finish(axes)
+    about = (
+        "Bands are 95 % intervals of the ratio, over the same documents for both: a curve whose "
+        "band is below 1 is better than kNN-LM."
+    )
+    known = about if any(banded) else "Intervals are not known; they need several documents."
+    return f"Perplexity as a ratio to kNN-LM's at FoSS 0. {known}"
+
+
+def draw_tau(evaluation: Evaluation, path: Path) -> str | None:
+    """FoSS and perplexity against tau, with tau's values evenly spaced."""
+    walked = [row for row in evaluation.rows if row.tau is not None]
+    grid = sorted({row.tau for row in walked if row.tau is not None})
+    if len(grid) < 2:
+        return None
+    shared: set[tuple[tuple[float | None, float], ...]] = set()
+    with drawing(path, panels=2, size=(10.4, 4.4)) as (left, right):
+        for curve in main_curves(walked):
+            points = [row for tau in grid for row in walked if (row.curve, row.tau) == (curve, tau)]
+            places = [grid.index(row.tau) for row in points if row.tau is not None]
+            style = curve_style(curve, [row.method for row in walked])
+            walk = tuple((row.tau, row.foss) for row in points)
+            if walk not in shared:
+                left.plot(places, [row.foss for row in points], **style)
+            shared.add(walk)
+            right.plot(places, [row.perplexity for row in points], label=curve_name(curve), **style)
+        left.set(xlabel="tau", ylabel=FOSS, ylim=(-0.03, 1.03), title="A larger tau searches more")
+        right.set(xlabel="tau", ylabel="perplexity per token", title="... and what that buys")
+        for axes in (left, right):
+            axes.set_xticks(range(len(grid)), [short(tau) for tau in grid])
+            axes.tick_params(axis="x", labelrotation=45 if len(grid) > 10 else 0)
+            draw_grid(axes)
+        draw_legend(right)
+    return "FoSS and perplexity for each tau. Methods that share a walk share its line on the left."
+
+
+def draw_ablation(evaluation: Evaluation, path: Path) -> str | None:
+    """Plain RetoMaton with every clustering."""
+    found = {
+        curve[1]: points
+        for curve, points in curves(evaluation.rows).items()
+        if curve[0] == "retomaton" and curve[1] is not None
+    }
+    if len(found) < 2:
+        return None
+    styled = [
+        (points, clustering_style(name, list(found)), clustering_name(name))
+        for name, points in found.items()
+    ]
+    searched = curves(evaluation.rows).get(("knnlm", None), [])
+    with drawing(path, size=(8.6, 5)) as axes:
+        banded = draw_lines(axes, styled)
+        if searched and searched[0].foss == 0:
+            level = searched[0].perplexity
+            axes.axhline(level, label="kNN-LM at FoSS 0", zorder=1, **searched_style())
+        axes.set(xlabel=FOSS, ylabel="perplexity per token")
+        axes.set_title("RetoMaton with each clustering")
+        finish(axes)
+    return f"Perplexity of RetoMaton against FoSS, by clustering. {about_bands(banded)}"
+
+
+def draw_wall_clock(evaluation: Evaluation, path: Path) -> str | None:
+    """Saved retrieval time against FoSS with y = x, and the whole wall-clock beside it."""
+    timed = [row for row in evaluation.rows if row.seconds is not None]
+    whole = full_retrieval(timed)
+    found = main_curves([row for row in timed if row.method != "lm"])
+    if whole is None or not found:
+        return None
+    methods = [method for method, _ in found]
+    with drawing(path, panels=2, size=(10.4, 4.6)) as (left, right):
+        left.plot([0, 1], [0, 1], color="#9ca3af", linestyle=":", label="y = x", zorder=1)
+        for curve, points in found.items():
+            style = curve_style(curve, methods)
+            foss = [row.foss for row in points]
+            saved = [1 - (row.retrieval or 0) / whole for row in points]
+            left.plot(foss, saved, label=curve_name(curve), **style)
+            right.plot(foss, [(row.seconds or {})["total"] for row in points], **style)
+        alone = [row.seconds["total"] for row in timed if row.method == "lm" and row.seconds]
+        if alone:
+            style = curve_style(("lm", None), [])
+            right.axhline(alone[0], color=style["color"], linestyle=":")
+            right.annotate("LM alone", (0, alone[0]), (0, 4), textcoords="offset points", size=9)
+        right.set_ylim(bottom=0)
+        left.set(xlabel=FOSS, ylabel="saved retrieval time", title="Time beyond the LM, saved")
+        right.set(xlabel=FOSS, ylabel="seconds", title="Whole wall-clock")
+        for axes in (left, right):
+            axes.set_xlim(-0.03, 1.03)
+            draw_grid(axes)
+        draw_legend(left)
+    return (
+        "Left: share of kNN-LM's time beyond the LM's forward pass that is saved; on the dotted "
+        "line, as much time is saved as searches. Right: the whole wall-clock."
+    )
+
+
+def main_curves(rows: Sequence[Row]) -> dict[Curve, list[Row]]:
+    """Curves with the main clustering or with none; the others are the ablation's."""
+    wanted = {None, "none", main_clustering(rows)}
+    return {curve: points for curve, points in curves(rows).items() if curve[1] in wanted}

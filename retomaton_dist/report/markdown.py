@@ -1,0 +1,90 @@
+"""A report as Markdown, in GitHub's dialect."""
+
+import re
+from collections.abc import Sequence
+
+from retomaton_dist.report.blocks import (
+    Block,
+    Bullets,
+    Cell,
+    Figure,
+    Heading,
+    Paragraph,
+    Passage,
+    Table,
+    Verbatim,
+    visible,
+)
+
+_MARKUP = re.compile(r"[\\`*_\[\]<>|#~&$!]")
+
+
+def to_markdown(blocks: Sequence[Block]) -> str:
+    """The whole report."""
+    return "\n\n".join(_block(block) for block in blocks) + "\n"
+
+
+def _block(block: Block) -> str:
+    match block:
+        case Heading(level, text):
+            return f"{'#' * level} {_prose(text)}"
+        case Paragraph(parts, strong):
+            text = "".join(_inline(part) for part in parts)
+            return f"**{text}**" if strong else text
+        case Bullets(items):
+            return "\n".join(f"- {_prose(item)}" for item in items)
+        case Table():
+            return _table(block)
+        case Figure(path, caption):
+            text = _prose(caption)
+            return f"![{text}]({path.as_posix()})\n\n*{text}*"
+        case Passage(text):
+            return _fenced(text)
+
+
+def _table(table: Table) -> str:
+    rules = ["---" if i < table.texts else "---:" for i in range(len(table.header))]
+    head = [_prose(name) for name in table.header]
+    body = [[_cell(cell) for cell in row] for row in table.rows]
+    return "\n".join(f"| {' | '.join(row)} |" for row in [head, rules, *body])
+
+
+def _cell(cell: Cell) -> str:
+    # A table is cut at its pipes before code spans are found, and a backslash before one may
+    # itself be escaped: a pipe is safe as an entity only, which code spans do not know.
+    if isinstance(cell, Verbatim) and "|" in cell.text:
+        return f"<code>{_entities(visible(cell.text))}</code>"
+    return _inline(cell)
+
+
+def _entities(text: str) -> str:
+    """Text in which only letters, digits and spaces stand for themselves."""
+    return "".join(one if one.isalnum() or one == " " else f"&#{ord(one)};" for one in text)
+
+
+def _inline(part: Cell) -> str:
+    return _code_span(part.text) if isinstance(part, Verbatim) else _prose(part)
+
+
+def _prose(text: str) -> str:
+    return _MARKUP.sub(lambda found: f"\\{found[0]}", visible(text))
+
+
+def _code_span(text: str) -> str:
+    shown = visible(text)
+    if not shown:
+        return "(nothing)"
+    fence = "`" * (_longest_ticks(shown) + 1)
+    # One space at both ends is taken away again by whoever renders it.
+    edge = " " if shown.strip() and (shown[0] in " `" or shown[-1] in " `") else ""
+    return f"{fence}{edge}{shown}{edge}{fence}"
+
+
+def _fenced(text: str) -> str:
+    shown = visible(text, lines=True)
+    fence = "`" * max(3, _longest_ticks(shown) + 1)
+    return f"{fence}text\n{shown}\n{fence}"
+
+
+def _longest_ticks(text: str) -> int:
+    return max((len(ticks) for ticks in re.findall("`+", text)), default=0)

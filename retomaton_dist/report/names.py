@@ -1,0 +1,63 @@
+"""How methods, clusterings and numbers are written in tables and figures."""
+
+import math
+
+from retomaton_dist.report.headline import Crossing, Reading
+from retomaton_dist.report.rows import Curve, Interval
+
+_METHODS = {"lm": "LM alone", "knnlm": "kNN-LM", "adaptret": "AdaptRet"}
+DASH = "–"  # noqa: RUF001 - a dash is meant
+
+
+def method_name(method: str) -> str:
+    """What a method is called; one that is not known here keeps its own name."""
+    return _METHODS.get(method, method.replace("retomaton", "RetoMaton").replace("+", " + "))
+
+
+def curve_name(curve: Curve) -> str:
+    """A method, and its clustering if it has one."""
+    method, clustering = curve
+    if clustering is None:
+        return method_name(method)
+    return f"{method_name(method)} ({clustering_name(clustering)})"
+
+
+def clustering_name(clustering: str) -> str:
+    """A clustering's name; `none` says what it means."""
+    return "no clustering" if clustering == "none" else clustering
+
+
+def number(value: float | None, digits: int = 2) -> str:
+    """A number for a table; a dash if there is none."""
+    return DASH if value is None else f"{value:,.{digits}f}"
+
+
+def short(value: float | None) -> str:
+    """A setting with no more digits than it needs; a dash if there is none."""
+    if value is None:
+        return DASH
+    return "inf" if math.isinf(value) else f"{value:.4g}"
+
+
+def percent(share: float | None, digits: int = 1) -> str:
+    """A share in per cent; a dash if there is none."""
+    return DASH if share is None else f"{100 * share:.{digits}f} %"
+
+
+def interval(bounds: Interval | None, digits: int = 2) -> str:
+    """An interval for a table; a dash if there is none."""
+    return DASH if bounds is None else f"{bounds[0]:,.{digits}f} to {bounds[1]:,.{digits}f}"
+
+
+def reading(found: Reading | None) -> str:
+    """A perplexity read off a curve; `~` marks one between two points."""
+    if found is None:
+        return DASH
+    return f"~{found.perplexity:,.2f}" if found.interpolated else f"{found.perplexity:,.2f}"
+
+
+def crossing(found: Crossing) -> str:
+    """Up to which FoSS a target is reached."""
+    if found.foss is None:
+        return "never"
+    return f"all of it (to {found.foss:.3f})" if found.kind == "all" else f"{found.foss:.3f}"

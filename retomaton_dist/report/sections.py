@@ -1,0 +1,233 @@
+"""The sections of a report. One that an evaluation has nothing for is left out."""
+
+import shlex
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from retomaton_dist.report import tables
+from retomaton_dist.report.blocks import (
+    Block,
+    Bullets,
+    Figure,
+    Heading,
+    Passage,
+    Verbatim,
+    prose,
+    shorten,
+)
+from retomaton_dist.report.folder import Evaluation
+from retomaton_dist.report.names import percent
+from retomaton_dist.report.result import result_sentence
+from storage.canonical import Json
+
+TITLE = "Perplexity and saved searches"
+LONGEST_PASSAGE = 4000
+_DEFINITIONS = (
+    "FoSS: the fraction of saved searches, 1 - searches / positions, over all positions.",
+    "Perplexity per token: exp of the mean negative log-probability over all positions.",
+    "Perplexity per word: the same sum, divided by the words of the source text; each document's "
+    "end counts as one more if it is scored.",
+    "95 % interval: bootstrap over documents. The ratio to kNN-LM is resampled in pairs, so that "
+    "what makes a document hard for both cancels.",
+    "By interpolation: curves are taken as straight between neighbouring points. ~ marks a value "
+    "read off between two points; nothing is read off outside them.",
+    "LM alone: the language model without any search. It is the same at every FoSS.",
+    "kNN-LM: searches at every position; for FoSS above 0, searches are dropped at random.",
+    "AdaptRet: a trained network decides at which positions kNN-LM searches.",
+    "RetoMaton: walks the automaton, and searches where the walk runs thin: fewer than tau states "
+    "(or, with count = entries, candidates of the last step that had the right token). "
+    "Without clustering every entry is its own state, so that only pointers are followed.",
+)
+
+
+def compose(evaluation: Evaluation, figures: Mapping[str, Figure]) -> list[Block]:
+    """The whole report."""
+    sections: list[list[Block]] = [
+        _headline(evaluation, figures),
+        _tau(figures),
+        _ablation(evaluation, figures),
+        _wall_clock(evaluation, figures),
+        _runs(evaluation.analysis, figures),
+        _overlap(evaluation.analysis, figures),
+        _sequences(evaluation.analysis),
+        _passage(evaluation.analysis),
+        _calibration(evaluation.calibration),
+        _adaptret(evaluation.calibration),
+        _points(evaluation),
+        _caps(evaluation.results),
+        _repeat(evaluation.settings),
+        [Heading(2, "What the words mean"), Bullets(_DEFINITIONS)],
+    ]
+    return [block for section in sections for block in section]
+
+
+def _headline(evaluation: Evaluation, figures: Mapping[str, Figure]) -> list[Block]:
+    note = "~ is read off between two points of the curve, and so is every FoSS of an equality."
+    return [
+        Heading(1, TITLE),
+        prose(result_sentence(evaluation), strong=True),
+        *_pick(figures, "curves"),
+        tables.headline_table(evaluation.rows),
+        prose(note),
+        *_pick(figures, "ratio"),
+    ]
+
+
+def _tau(figures: Mapping[str, Figure]) -> list[Block]:
+    return _titled("FoSS and perplexity by tau", _pick(figures, "tau"))
+
+
+def _ablation(evaluation: Evaluation, figures: Mapping[str, Figure]) -> list[Block]:
+    automata = evaluation.settings.get("automata")
+    table = tables.ablation_table(evaluation.rows, automata if isinstance(automata, dict) else {})
+    if len(table.rows) < 2:
+        return []
+    return _titled("Clusterings compared", [*_pick(figures, "ablation"), table])
+
+
+def _wall_clock(evaluation: Evaluation, figures: Mapping[str, Figure]) -> list[Block]:
+    seconds = evaluation.results.get("seconds")
+    found: list[Block] = [*_pick(figures, "wall_clock")]
+    table = tables.seconds_table(evaluation.rows)
+    if table.rows:
+        found.append(prose("Seconds of each point, run alone with only the searches it asks for."))
+        found.append(table)
+    elif seconds:
+        found.append(prose("Seconds of the one pass that served all points of all curves."))
+        found.append(tables.pass_table(seconds))
+    return _titled("Wall-clock", found)
+
+
+def _runs(analysis: Json, figures: Mapping[str, Figure]) -> list[Block]:
+    runs = analysis.get("runs")
+    if not runs:
+        return []
+    text = (
+        f" (FoSS {runs['foss']:.3f}) cut the text into {runs['runs']:,} runs: a run begins with a "
+        f"search or a document and goes on while no search is needed. "
+        f"{percent(runs['share_longer_than_1'])} of the {runs['tokens']:,} tokens are in runs "
+        f"longer than 1; the longest has {runs['longest']:,} tokens."
+    )
+    walk = Verbatim(str(analysis.get("walk", "")))
+    return _titled("Search-free runs", [prose("The walk ", walk, text), *_pick(figures, "runs")])
+
+
+def _overlap(analysis: Json, figures: Mapping[str, Figure]) -> list[Block]:
+    found = analysis.get("overlap")
+    if not found:
+        return []
+    return _titled(
+        "What the text shares with the corpus",
+        [*_pick(figures, "overlap"), tables.overlap_table(found)],
+    )
+
+
+def _sequences(analysis: Json) -> list[Block]:
+    found: Mapping[str, Sequence[Json]] = analysis.get("sequences") or {}
+    blocks: list[Block] = []
+    for length, listed in sorted(found.items(), key=lambda item: (len(item[0]), item[0])):
+        blocks.append(Heading(3, f"{length} tokens"))
+        blocks.append(tables.sequences_table(listed) if listed else prose("There is none."))
+    if not blocks:
+        return []
+    about = (
+        "All tokens of these sequences were reached without a search. The probability is the "
+        "product of the tokens' probabilities under the method, averaged (as a geometric mean) "
+        "over the times the sequence occurs. Of sequences that overlap in the text only the most "
+        "probable is listed. The longest are listed only if they appear nowhere in the corpus."
+    )
+    return _titled("The most probable search-free sequences", [prose(about), *blocks])
+
+
+def _passage(analysis: Json) -> list[Block]:
+    passage = analysis.get("passage")
+    if not passage:
+        return []
+    source = passage.get("source")
+    blocks = [
+        prose(f"{passage['tokens']:,} tokens in a row were reached without a search: ⟦ to ⟧."),
+        *_stretch("Evaluated text: ", passage["evaluated"]),
+    ]
+    if source:
+        begin = f"The longest part of it that the corpus has, {source['tokens']:,} tokens: "
+        blocks += _stretch(begin, source)
+    return _titled("The longest captured passage and its source", blocks)
+
+
+def _stretch(begin: str, found: Json) -> list[Block]:
+    entry = found.get("entry")
+    named = "" if entry is None else f", entry {entry:,}"
+    place = f", byte {found['byte_in_document']:,}{named}; the document begins in "
+    offset = f" at {found['document_offset']:,}:"
+    text = f"{found['before']}⟦{shorten(found['text'], LONGEST_PASSAGE)}⟧{found['after']}"
+    line = prose(begin, Verbatim(found["document"]), place, Verbatim(found["file"]), offset)
+    return [line, Passage(text)]
+
+
+def _calibration(calibration: Json) -> list[Block]:
+    methods = calibration.get("methods")
+    if not methods:
+        return []
+    about = "Chosen on the calibration text, or given; then constant along each curve."
+    return _titled("Calibration", [prose(about), tables.facts_table(methods)])
+
+
+def _adaptret(calibration: Json) -> list[Block]:
+    trained = (calibration.get("methods") or {}).get("adaptret")
+    if not trained:
+        return []
+    about = (
+        f"AdaptRet's network was trained on {trained['positions']:,} positions of held-out text, "
+        f"and {trained['held_out']:,} more chose among its {trained['epochs']:,} epochs; it took "
+        f"{trained['seconds']:,.1f} seconds. Plain RetoMaton trains nothing: held-out text serves "
+        "only to choose its constants."
+    )
+    return _titled("What AdaptRet's training cost", [prose(about)])
+
+
+def _points(evaluation: Evaluation) -> list[Block]:
+    return _titled("All points", [tables.points_table(evaluation.rows)])
+
+
+def _repeat(settings: Json) -> list[Block]:
+    """The command, then every group of settings; single ones together."""
+    single = {
+        key: value
+        for key, value in settings.items()
+        if not isinstance(value, dict) and key != "command"
+    }
+    groups: dict[str, Any] = {"": single} if single else {}
+    groups |= {key: value for key, value in settings.items() if isinstance(value, dict) and value}
+    if "text" in groups:
+        # How often caps were hit has a section of its own.
+        groups["text"] = {key: value for key, value in groups["text"].items() if key != "caps"}
+    blocks: list[Block] = []
+    if settings.get("command"):
+        blocks.append(Passage(_command(settings["command"])))
+    for name, facts in groups.items():
+        blocks += [Heading(3, name)] if name else []
+        blocks.append(tables.facts_table(facts))
+    return _titled("To repeat this: settings, versions and fingerprints", blocks)
+
+
+def _command(given: Any) -> str:
+    return shlex.join(map(str, given)) if isinstance(given, list) else str(given)
+
+
+def _caps(results: Json) -> list[Block]:
+    if not results.get("caps"):
+        return []
+    about = (
+        "Positions at which a walk had more states than max_states, or more candidates than "
+        "max_knns, so that some were left out; and at which it had no candidate at all."
+    )
+    table = tables.caps_table(results["caps"], results["positions"])
+    return _titled("How often caps were hit", [prose(about), table])
+
+
+def _titled(title: str, blocks: Sequence[Block]) -> list[Block]:
+    return [Heading(2, title), *blocks] if blocks else []
+
+
+def _pick(figures: Mapping[str, Figure], name: str) -> list[Block]:
+    return [figures[name]] if name in figures else []

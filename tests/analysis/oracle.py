@@ -1,0 +1,25 @@
+"""Slow, obvious ways to say what the analysis must find."""
+
+import numpy as np
+
+from retomaton_dist.analysis.documents import Documents
+
+
+def joined(documents):
+    """Lists of tokens as `Documents`."""
+    bounds = np.cumsum([0, *map(len, documents)])
+    tokens = np.array([token for document in documents for token in document], np.int32)
+    return Documents(tokens, bounds.astype(np.int64))
+
+
+def grams(documents, n):
+    """All n-grams, document by document."""
+    return [
+        tuple(document[i : i + n]) for document in documents for i in range(len(document) - n + 1)
+    ]
+
+
+def longest_common(passage, documents):
+    """Length of the longest stretch that the passage shares with one document."""
+    lengths = range(len(passage), 0, -1)
+    return next((n for n in lengths if {*grams([passage], n)} & {*grams(documents, n)}), 0)

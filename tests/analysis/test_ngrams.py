@@ -1,0 +1,59 @@
+"""n-gram overlap against sets of tuples."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from retomaton_dist.analysis import ngrams
+from retomaton_dist.analysis.documents import Documents
+from retomaton_dist.analysis.hashing import gram_hashes
+from retomaton_dist.analysis.ngrams import overlap, seen
+from tests.analysis.oracle import grams, joined
+
+# Few tokens, so that n-grams often meet; empty documents are allowed.
+TEXTS = st.lists(st.lists(st.integers(0, 3), max_size=12), min_size=1, max_size=5)
+
+
+@pytest.fixture(autouse=True)
+def small_blocks(monkeypatch):
+    """Blocks so small that n-grams straddle them."""
+    monkeypatch.setattr(ngrams, "BLOCK_TOKENS", 5)
+
+
+@given(text=TEXTS, corpus=TEXTS)
+def test_overlap_counts_types_and_occurrences_as_sets_of_tuples_do(text, corpus):
+    for row in overlap(joined(text), joined(corpus), longest=6):
+        mine, known = grams(text, row["n"]), {*grams(corpus, row["n"])}
+        assert row["types"] == len({*mine})
+        assert row["types_seen"] == len({*mine} & known)
+        assert row["occurrences"] == len(mine)
+        assert row["occurrences_seen"] == sum(gram in known for gram in mine)
+
+
+@given(text=TEXTS, corpus=TEXTS, n=st.integers(1, 7))
+def test_seen_says_for_each_token_whether_its_ngram_is_in_the_corpus(text, corpus, n):
+    known = {*grams(corpus, n)}
+    expected = [
+        tuple(document[i : i + n]) in known for document in text for i in range(len(document))
+    ]
+    assert seen(joined(text), joined(corpus), n).tolist() == expected
+
+
+def test_ngrams_do_not_cross_the_end_of_a_document():
+    assert overlap(joined([[1, 2]]), joined([[1], [2]]), longest=2)[1]["types_seen"] == 0
+    assert overlap(joined([[1], [2]]), joined([[1, 2]]), longest=2)[1]["occurrences"] == 0
+
+
+@given(st.lists(st.integers(0, 1), min_size=1, max_size=64), st.integers(1, 20))
+def test_different_ngrams_have_different_hashes(tokens, n):
+    hashes = gram_hashes(np.array(tokens, np.int32), n)
+    assert len(hashes) == max(0, len(tokens) - n + 1)
+    assert len({*hashes.tolist()}) == len({*grams([tokens], n)})
+
+
+def test_positions_left_out_of_a_document_cut_it():
+    document = np.array([0, 0, 0, 2, 2], np.int32)
+    position = np.array([0, 1, 5, 0, 1], np.int32)
+    found = Documents.of_rows(document, position, np.arange(5, dtype=np.int32))
+    assert found.bounds.tolist() == [0, 2, 3, 5]

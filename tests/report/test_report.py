@@ -1,0 +1,205 @@
+"""The report as a reader gets it: figures, Markdown and HTML from an evaluation's JSON files."""
+
+import re
+from html.parser import HTMLParser
+
+import pytest
+
+from retomaton_dist.errors import BadInput, DamagedStore
+from retomaton_dist.report.blocks import visible
+from retomaton_dist.report.write import write_report
+from tests.report import made
+
+ALL_FIGURES = {"curves", "ratio", "tau", "ablation", "wall_clock", "runs", "overlap"}
+PNG = b"\x89PNG\r\n\x1a\n"
+
+
+class Page(HTMLParser):
+    """What a browser would see: tags, attributes, and text."""
+
+    VOID = frozenset({"meta", "img"})
+
+    def __init__(self, text):
+        super().__init__()
+        self.tags, self.links, self.text, self._open = [], [], "", []
+        self.feed(text)
+        assert self._open == []
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        self.links += [value for name, value in attrs if name in ("src", "href")]
+        assert not any(name.startswith("on") for name, _ in attrs)
+        if tag not in self.VOID:
+            self._open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self._open.pop() == tag
+
+    def handle_data(self, data):
+        self.text += data
+
+
+@pytest.fixture(scope="module")
+def reports(tmp_path_factory):
+    """A live report whose every text is hostile."""
+    folder = made.write(tmp_path_factory.mktemp("out"), made.files(live=True, text=made.HOSTILE))
+    assert write_report(folder) == folder / "report.html"
+    return folder
+
+
+def markdown(folder):
+    return (folder / "report.md").read_text()
+
+
+def test_every_figure_is_drawn_and_shown_in_both_reports(reports):
+    drawn = {path.stem for path in (reports / "figures").iterdir()}
+    assert drawn == ALL_FIGURES
+    assert all(
+        (reports / f"figures/{name}.png").read_bytes().startswith(PNG) for name in ALL_FIGURES
+    )
+    assert {*re.findall(r"\]\(figures/(\w+)\.png\)", markdown(reports))} == ALL_FIGURES
+    page = Page((reports / "report.html").read_text())
+    assert len(page.links) == len(ALL_FIGURES)
+
+
+def test_the_page_needs_nothing_from_outside(reports):
+    page = Page((reports / "report.html").read_text())
+    assert all(link.startswith("data:image/png;base64,") for link in page.links)
+    assert not {"script", "link", "iframe", "object"} & {*page.tags}
+
+
+def test_corpus_text_is_shown_on_the_page_and_never_acts(reports):
+    page = Page((reports / "report.html").read_text())
+    assert "script" not in page.tags
+    assert visible(made.HOSTILE) in page.text
+    assert not re.search(r"[\x00-\x08\x0b-\x1f\u202e]", page.text)
+
+
+def test_corpus_text_in_markdown_stays_inside_code(reports):
+    text = markdown(reports)
+    assert not re.search(r"[\x00-\x08\x0b-\x1f\u202e]", text)
+    outside = re.sub(r"(?ms)^(`{3,})text\n.*?^\1$", "", text)
+    outside = re.sub(r"<code>[\w &#;]*</code>", "", outside)
+    outside = re.sub(r"(?<!`)(`+)(?!`)(.*?)(?<!`)\1(?!`)", "", outside)
+    assert "script" not in outside
+    assert "script" in text
+
+
+def test_tables_of_markdown_have_as_many_cells_in_every_row(reports):
+    tables = re.findall(r"(?m)(?:^\|.*\|$\n?)+", markdown(reports))
+    assert len(tables) > 8
+    for table in tables:
+        counts = {len(re.findall(r"(?<!\\)\|", line)) for line in table.splitlines()}
+        assert len(counts) == 1
+
+
+def test_the_headline_comes_first_and_says_the_result_in_numbers(reports):
+    title, result, *_ = markdown(reports).split("\n\n")
+    assert title == "# Perplexity and saved searches"
+    assert "RetoMaton (kmeans) has perplexity 70.00 and kNN-LM has perplexity 80.00" in result
+    assert "the LM alone has 1,100.00" in result
+    assert "12.5 % below kNN-LM (95 % interval of the change: -14.5 % to -10.5 %)" in result
+    assert "equals kNN-LM with 66.7 % of the searches saved" in result
+
+
+def test_the_headline_table_interpolates_and_marks_it(reports):
+    lines = markdown(reports).splitlines()
+    line = next(line for line in lines if line.startswith("| RetoMaton | kmeans"))
+    assert line == r"| RetoMaton | kmeans | 70.00 | \~75.00 | 0.667 | 0.633 |"
+    line = next(line for line in lines if line.startswith(r"| RetoMaton + lambda"))
+    assert line.endswith("| all of it (to 0.800) | all of it (to 0.800) |")
+
+
+def test_what_is_needed_to_repeat_it_is_there(reports):
+    text = markdown(reports)
+    for fact in ("2.9.9", "0123abcd", "31,415", "0.4375", "1024"):
+        assert fact in text
+    assert "retomaton eval my.store --text 'a text'" in text
+    assert "trained on 1,500 positions of held-out text, and 170 more" in text
+    assert "86.4 % of the 220 tokens" in text
+    assert "entry 4,321" in text
+
+
+def test_a_sweep_reports_the_whole_pass_and_no_saved_time(tmp_path):
+    folder = made.write(tmp_path / "out", made.files())
+    write_report(folder)
+    assert not (folder / "figures/wall_clock.png").exists()
+    assert "the one pass that served all points" in markdown(folder)
+
+
+def test_a_report_of_the_lm_alone_leaves_everything_else_out(tmp_path):
+    folder = made.write(tmp_path / "out", made.small_files())
+    (folder / "analysis.json").unlink()
+    write_report(folder)
+    assert [path.name for path in (folder / "figures").iterdir()] == ["curves.png"]
+    assert "On 1,000 positions of 12 documents, the LM alone has 1,100.00." in markdown(folder)
+    titles = re.findall("(?m)^## (.*)$", markdown(folder))
+    assert len(titles) == 3  # all points, settings, words
+
+
+def test_a_figure_that_no_longer_applies_is_removed(tmp_path):
+    runs = {"runs": made.files()["analysis"]["runs"]}
+    folder = made.write(tmp_path / "out", made.small_files() | {"analysis": runs})
+    write_report(folder)
+    assert (folder / "figures/runs.png").exists()
+    made.write(folder, {"analysis": {}})
+    write_report(folder)
+    assert not (folder / "figures/runs.png").exists()
+    assert "Search-free runs" not in markdown(folder)
+
+
+def test_the_same_results_give_the_same_bytes(tmp_path):
+    pages = [write_report(made.write(tmp_path / name, made.small_files())) for name in "ab"]
+    assert pages[0].read_bytes() == pages[1].read_bytes()
+
+
+def test_an_unknown_method_is_shown_under_its_own_name(tmp_path):
+    content = made.small_files()
+    content["results"]["rows"].append(made.row("mine", "kmeans", 0.0, 60.0, tau=2))
+    folder = made.write(tmp_path / "out", content)
+    write_report(folder)
+    assert "| mine | kmeans | 60.00 |" in markdown(folder)
+
+
+def test_missing_and_damaged_files_are_named_in_one_line(tmp_path):
+    with pytest.raises(BadInput, match="nowhere is no folder"):
+        write_report(tmp_path / "nowhere")
+    folder = made.write(tmp_path / "out", made.files())
+    (folder / "analysis.json").write_text('{"runs":')
+    with pytest.raises(DamagedStore, match=r"analysis.json is damaged.*evaluate again"):
+        write_report(folder)
+    (folder / "results.json").unlink()
+    with pytest.raises(BadInput, match=r"results.json is missing"):
+        write_report(folder)
+
+
+def test_what_a_walk_left_out_is_a_share_of_positions(reports):
+    lines = markdown(reports).splitlines()
+    assert "| `kmeans@8` | 0.0 % | 25.0 % |" in lines
+    assert "| `kmeans@inf` | – | 50.0 % |" in lines  # noqa: RUF001
+
+
+@pytest.mark.parametrize(
+    ("file", "change", "message"),
+    [
+        ("results", lambda json: json.update(rows=3), r"results.json: rows is not what"),
+        ("results", lambda json: json["rows"][2].pop("foss"), r"rows\[2\] is no point"),
+        ("results", lambda json: json["rows"][2].update(interval=[1]), r"rows\[2\] is no point"),
+        ("results", lambda json: json.pop("positions"), r"has no 'positions'"),
+        ("analysis", lambda json: json["runs"].pop("foss"), r"analysis.json: runs has no 'foss'"),
+        ("analysis", lambda json: json["overlap"][4].update(n="x"), r"overlap\[4\]: n is not"),
+        ("analysis", lambda json: json.update(passage=[]), r"passage is not what"),
+        (
+            "calibration",
+            lambda json: json["methods"]["adaptret"].clear(),
+            r"adaptret has no 'positions'",
+        ),
+    ],
+)
+def test_json_of_another_shape_is_refused_with_its_place(tmp_path, file, change, message):
+    content = made.files()
+    change(content[file])
+    folder = made.write(tmp_path / "out", content)
+    with pytest.raises(DamagedStore, match=message) as refused:
+        write_report(folder)
+    assert "\n" not in str(refused.value)
