@@ -1,4 +1,4 @@
-"""Builds a datastore from one TOML file, as a Ray job.
+"""Builds a store from one TOML file, from text to automaton, as a Ray job.
 
     ray job submit --working-dir . -- python -m jobs.build_datastore --config build.toml
 
@@ -13,7 +13,7 @@ from retomaton_dist.cli import main
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Build the datastore; return the exit code that becomes the job's."""
+    """Build the store; return the exit code that becomes the job's."""
     return main(["build", *arguments])
 
 

@@ -8,6 +8,9 @@
     store.rows([3, 1, 4])                      # keys, by memory map
     store.entry(17).document.name              # where an entry comes from
 
+    rd.build("law.store", corpus="law/train.en", split="line", model="gpt2")
+    rd.evaluate("law.store", text="law/test.en", calibrate_on="law/dev.en").rows
+
 Everything heavy is imported when it is first used.
 """
 
@@ -17,19 +20,26 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from retomaton_dist.automaton.automaton import Automaton
     from retomaton_dist.building import build, cluster, compile, extract, tokenize  # noqa: A004
+    from retomaton_dist.dry_run.build import estimate
+    from retomaton_dist.evaluating import evaluate, report
+    from retomaton_dist.evaluation.results import Evaluation
     from retomaton_dist.reader import StoreReader
     from retomaton_dist.search.build import index
 
 __version__ = "0.1.0"
 __all__ = [
     "Automaton",
+    "Evaluation",
     "StoreReader",
     "build",
     "cluster",
     "compile",
+    "estimate",
+    "evaluate",
     "extract",
     "index",
     "open",
+    "report",
     "tokenize",
 ]
 
@@ -40,6 +50,10 @@ _PLACES = {
     "extract": "retomaton_dist.building",
     "tokenize": "retomaton_dist.building",
     "index": "retomaton_dist.search.build",
+    "estimate": "retomaton_dist.dry_run.build",
+    "evaluate": "retomaton_dist.evaluating",
+    "report": "retomaton_dist.evaluating",
+    "Evaluation": "retomaton_dist.evaluation.results",
     "Automaton": "retomaton_dist.automaton.automaton",
     "StoreReader": "retomaton_dist.reader",
 }

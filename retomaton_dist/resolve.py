@@ -7,6 +7,7 @@ An unknown key is refused with the nearest known one.
 
 import dataclasses
 import difflib
+import keyword
 import tomllib
 import types
 import typing
@@ -15,7 +16,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from retomaton_dist import settings
+from retomaton_dist.automaton.walk_settings import WalkSettings
 from retomaton_dist.errors import BadInput
+from retomaton_dist.evaluation.settings import EvaluateSettings
 from retomaton_dist.lm.train_settings import TrainSettings
 from retomaton_dist.search.settings import IndexSettings, ServeSettings
 
@@ -29,6 +32,8 @@ GROUPS: dict[str, type[Any]] = {
     "cluster": settings.ClusterSettings,
     "compile": settings.CompileSettings,
     "index": IndexSettings,
+    "evaluate": EvaluateSettings,
+    "walk": WalkSettings,
     "serve": ServeSettings,
     "workers": settings.WorkerSettings,
     "train": TrainSettings,
@@ -48,7 +53,7 @@ def read_file(path: str | Path) -> dict[str, Any]:
     for name, value in document.items():
         _check_known(name, [*TOP_LEVEL, *GROUPS], f"--config {path}")
         if name in GROUPS:
-            _check_table(path, name, value)
+            checked_table(value, GROUPS[name], f"--config {path}, [{name}]")
         elif not isinstance(value, str):
             raise BadInput(f"--config {path}: {name} must be text, not {value}")
     return {name: _renamed(value) for name, value in document.items()}
@@ -65,15 +70,20 @@ def make_group(
     }
     missing = [name for name, field in fields.items() if is_required(field) and name not in values]
     if missing:
-        raise BadInput(f"--{missing[0].replace('_', '-')} is needed: {help_of(fields[missing[0]])}")
+        raise BadInput(f"--{flag_of(fields[missing[0]])} is needed: {help_of(fields[missing[0]])}")
     return group(**values)
 
 
-def split_keywords(groups: Sequence[type[Any]], keywords: Mapping[str, Any]) -> list[Any]:
-    """Make several groups from Python keywords, each of which must belong to one of them."""
+def split_keywords(
+    groups: Sequence[type[Any]], keywords: Mapping[str, Any], others: Sequence[str] = ()
+) -> list[Any]:
+    """Make several groups from Python keywords, each of which must belong to one of them.
+
+    `others` are what the caller takes besides: named where an unknown keyword comes near.
+    """
     known = {field.name for group in groups for field in dataclasses.fields(group)}
     for name in keywords:
-        _check_known(name, sorted(known), "argument")
+        _check_known(name, sorted({*known, *others}), "argument")
     chosen = [
         {
             field.name: keywords[field.name]
@@ -93,7 +103,7 @@ def checked(field: "dataclasses.Field[Any]", value: Any) -> Any:
     choices = field.metadata.get("choices")
     if choices and value not in choices:
         offered = ", ".join(["auto", *choices] if optional else choices)
-        raise BadInput(f"--{_flag(field)} {value}: choose one of {offered}")
+        raise BadInput(f"--{flag_of(field)} {value}: choose one of {offered}")
     if kind is tuple:
         return _listed(field, value)
     return _converted(field, kind, value)
@@ -104,7 +114,7 @@ def _listed(field: "dataclasses.Field[Any]", value: Any) -> tuple[str, ...]:
     if not (
         isinstance(items, list | tuple) and all(isinstance(item, str | Path) for item in items)
     ):
-        raise BadInput(f"--{_flag(field)} {value}: must be text or a list of texts")
+        raise BadInput(f"--{flag_of(field)} {value}: must be text or a list of texts")
     return tuple(str(item) for item in items)
 
 
@@ -118,7 +128,7 @@ def _converted(field: "dataclasses.Field[Any]", kind: type[Any], value: Any) -> 
     except ValueError:
         pass
     names = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
-    raise BadInput(f"--{_flag(field)} {value}: must be {names[kind]}")
+    raise BadInput(f"--{flag_of(field)} {value}: must be {names[kind]}")
 
 
 def type_of(field: "dataclasses.Field[Any]") -> tuple[type[Any], bool]:
@@ -140,12 +150,15 @@ def help_of(field: "dataclasses.Field[Any]") -> str:
     return str(field.metadata["help"])
 
 
-def _check_table(path: str | Path, name: str, table: Any) -> None:
+def checked_table(table: Any, group: type[Any], place: str) -> dict[str, Any]:
+    """A group's settings by their names in Python; `place` says where an unknown key stands."""
     if not isinstance(table, dict):
-        raise BadInput(f"--config {path}: [{name}] must be a table of settings")
-    known = [field.name for field in dataclasses.fields(GROUPS[name])]
-    for key in _renamed(table):
-        _check_known(key, known, f"--config {path}, [{name}]")
+        raise BadInput(f"{place} must be a table of settings")
+    known = [field.name for field in dataclasses.fields(group)]
+    renamed: dict[str, Any] = _renamed(table)
+    for key in renamed:
+        _check_known(key, known, place)
+    return renamed
 
 
 def _check_known(name: str, known: Sequence[str], place: str) -> None:
@@ -156,9 +169,16 @@ def _check_known(name: str, known: Sequence[str], place: str) -> None:
 
 def _renamed(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key.replace("-", "_"): item for key, item in value.items()}
+        return {_name(key): item for key, item in value.items()}
     return value
 
 
-def _flag(field: "dataclasses.Field[Any]") -> str:
-    return field.name.replace("_", "-")
+def _name(key: str) -> str:
+    """A key's name in Python, where `lambda` is taken."""
+    name = key.replace("-", "_")
+    return f"{name}_" if keyword.iskeyword(name) else name
+
+
+def flag_of(field: "dataclasses.Field[Any]") -> str:
+    """A field's flag, without its dashes in front."""
+    return field.name.rstrip("_").replace("_", "-")

@@ -18,6 +18,7 @@ from storage.prune import KEYS, STAGE
 from storage.store import Store, digest_of_files, writing
 
 THREADS = 4
+EVALUATIONS = "evaluations/"
 
 
 @dataclass(frozen=True)
@@ -190,7 +191,8 @@ def _leftovers(store: Store, owned: set[str]) -> list[str]:
     listed = {_record(name, unit) for name in store.manifest.stages for unit in store.units(name)}
     known = owned | listed | {manifest.MANIFEST_NAME, lock.LOCK_NAME}
     names = {path.relative_to(store.path).as_posix() for path in _files_below(store.path)}
-    return sorted(names - known)
+    # Evaluations are stores of their own, each with its manifest.
+    return sorted(name for name in names - known if not name.startswith(EVALUATIONS))
 
 
 def _record(stage: str, unit: int) -> str:

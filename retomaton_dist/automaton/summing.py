@@ -19,6 +19,7 @@ TARGET, ALL = 0, 1
 POINTED, OTHER = 0, 1
 # exp(-60) of the largest weight is lost in float64 even 10^9 times over.
 _FAR = 60.0
+_LEAST = math.exp(-_FAR)
 
 
 @compiled
@@ -39,11 +40,35 @@ def _exponential(distance: float, nearest: float, temperature: float) -> float:
 
 
 @compiled
+def _add_powers(
+    sums: NDArray[np.float64],
+    which: Whole,
+    group: Whole,
+    temperatures: NDArray[np.float64],
+    behind: float,
+) -> None:
+    """Add exp(-behind / temperature) to the sums of every temperature, from the last to the first.
+
+    Where a temperature is half of the one after it, its weight is that one's square: a grid of
+    powers of two costs one exponential.
+    """
+    weight = 0.0
+    for j in range(temperatures.shape[0] - 1, -1, -1):
+        if j + 1 < temperatures.shape[0] and temperatures[j] * 2.0 == temperatures[j + 1]:
+            weight *= weight
+        else:
+            weight = math.exp(-behind / temperatures[j])
+        if weight < _LEAST:
+            weight = 0.0
+        sums[j, which, group] += weight
+
+
+@compiled
 def _add_up(
     lanes: LaneArrays,
     lane: Whole,
     target: Whole,
-    temperature: float,
+    temperatures: NDArray[np.float64],
     nearest: NDArray[np.float64],
     sums: NDArray[np.float64],
 ) -> None:
@@ -53,14 +78,15 @@ def _add_up(
         distance = np.float64(lanes.distances[lane, i])
         if distance == np.inf:
             continue
-        sums[ALL, group] += _exponential(distance, nearest[ALL, group], temperature)
+        _add_powers(sums, ALL, group, temperatures, distance - nearest[ALL, group])
         if lanes.values[lane, i] == target:
-            sums[TARGET, group] += _exponential(distance, nearest[TARGET, group], temperature)
-    for which in range(2):
-        for group in range(2):
-            total = sums[which, group]
-            shift = nearest[which, group] / temperature
-            sums[which, group] = math.log(total) - shift if total > 0 else -np.inf
+            _add_powers(sums, TARGET, group, temperatures, distance - nearest[TARGET, group])
+    for j in range(temperatures.shape[0]):
+        for which in range(2):
+            for group in range(2):
+                total = sums[j, which, group]
+                shift = nearest[which, group] / temperatures[j]
+                sums[j, which, group] = math.log(total) - shift if total > 0 else -np.inf
 
 
 @compiled
@@ -78,8 +104,7 @@ def log_sums(
     nearest = np.empty((2, 2))
     for i in range(chosen.shape[0]):
         _nearest(lanes, chosen[i], targets[i], nearest)
-        for j in range(temperatures.shape[0]):
-            _add_up(lanes, chosen[i], targets[i], temperatures[j], nearest, out[i, j])
+        _add_up(lanes, chosen[i], targets[i], temperatures, nearest, out[i])
 
 
 @compiled

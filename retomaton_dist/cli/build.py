@@ -1,31 +1,56 @@
-"""`retomaton build`: all stages, from text to states and a search index."""
+"""`retomaton build`: all stages, from text to an automaton that can be walked."""
+
+import argparse
 
 from retomaton_dist.cli.command import Command, Invocation
 from retomaton_dist.cli.store_argument import add_store, store_of
+from retomaton_dist.later_settings import later_settings
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the store, and the switch that only estimates."""
+    add_store(parser)
+    parser.add_argument(
+        "--dry-run",
+        action="store_true",
+        help="count the tokens, time a little of each stage, and say what every stage would need "
+        "against what is free; nothing is written",
+    )
 
 
 def run(call: Invocation) -> int:
-    """Run every stage, or what is missing of it, and show the store."""
-    settings = [call.group(name) for name in COMMAND.groups]
-    later = [call.group(name) for name in ("cluster", "index")]
+    """Run every stage, or what is missing of it, and show the store; or say what it would take."""
+    groups = [call.group(name) for name in COMMAND.groups]
+    later = later_settings(call.file)
     store = store_of(call)
     from retomaton_dist.building import BuildSettings, run_build
     from retomaton_dist.describe import as_text
+    from retomaton_dist.dry_run.build import estimate_build
 
-    print(as_text(run_build(store, BuildSettings(*settings), *later).describe()))
+    settings = BuildSettings(*groups)
+    if call.get("dry_run"):
+        print(estimate_build(store, settings, later).as_text())
+    else:
+        print(as_text(run_build(store, settings, later).describe()))
     return 0
 
 
 COMMAND = Command(
     name="build",
-    summary="Build a store: tokenize, extract, cluster, index; what is up to date is skipped.",
+    summary="Build a store: tokenize, extract, cluster, index, compile; what is up to date is "
+    "skipped.",
     groups=("corpus", "model", "tokenize", "extract", "workers"),
-    arguments=add_store,
+    arguments=add_arguments,
     run=run,
     examples="""
         retomaton build law.store --corpus law/train.en --split line --model gpt2
 
-        the settings of single stages come from the file's tables, [cluster] and [index]:
+        what would it take, stage by stage?
+          retomaton build law.store --corpus law/train.en --split line --model gpt2 --dry-run
+
+        settings of later stages come from the file's tables, [cluster], [index] and [compile]:
           retomaton build --config build.toml
+
+        killed? the same command again does only what is missing.
     """,
 )

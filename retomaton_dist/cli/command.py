@@ -7,7 +7,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
-from retomaton_dist.resolve import GROUPS, help_of, is_required, make_group, read_file, type_of
+from retomaton_dist.resolve import (
+    GROUPS,
+    flag_of,
+    help_of,
+    is_required,
+    make_group,
+    read_file,
+    type_of,
+)
 
 Arguments = argparse.Namespace
 
@@ -89,7 +97,7 @@ def _add_group(parser: argparse.ArgumentParser, name: str, defaults: Mapping[str
     section = parser.add_argument_group(f"[{name}]", (kind.__doc__ or "").strip().splitlines()[0])
     for item in dataclasses.fields(kind):
         section.add_argument(
-            f"--{item.name.replace('_', '-')}",
+            f"--{flag_of(item)}",
             dest=item.name,
             help=_help(item, defaults).replace("%", "%%"),
             **_arguments(item),

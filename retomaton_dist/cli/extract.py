@@ -23,11 +23,11 @@ def run(call: Invocation) -> int:
     store = store_of(call)
     from retomaton_dist.building import BuildSettings, run_extract
     from retomaton_dist.describe import as_text
-    from retomaton_dist.dry_run import dry_run
+    from retomaton_dist.dry_run.extraction import estimate_extraction
 
     settings = BuildSettings(*groups)
     if call.get("dry_run"):
-        print(dry_run(store, settings).as_text())
+        print(estimate_extraction(store, settings).as_text())
     else:
         print(as_text(run_extract(store, settings).describe()))
     return 0

@@ -11,10 +11,12 @@ from retomaton_dist.cli import (
     cluster,
     compile,  # noqa: A004 - the command of this name
     demo,
+    evaluate,
     extract,
     index,
     inspect,
     prune,
+    report,
     serve_index,
     tokenize,
     train_lm,
@@ -33,6 +35,8 @@ COMMANDS = {
         cluster,
         index,
         compile,
+        evaluate,
+        report,
         serve_index,
         inspect,
         verify,
@@ -45,12 +49,14 @@ EPILOG = """\
 a first look:
   retomaton demo                                    everything, end to end, in a few minutes
 with your own text and model:
-  retomaton extract law.store --corpus law/train.en --split line --model gpt2 --dry-run
+  retomaton build law.store --corpus law/train.en --split line --model gpt2 --dry-run
   retomaton build law.store --corpus law/train.en --split line --model gpt2
+  retomaton eval law.store --text law/test.en --calibrate-on law/dev.en
   retomaton inspect law.store
   retomaton verify law.store
 on a cluster:
   ray job submit --working-dir . -- python -m jobs.build_datastore --config build.toml
+  ray job submit --working-dir . -- python -m jobs.evaluate_perplexity --config eval.toml
 
 Settings come from flags, or from one TOML file (--config) with a table per group; flags win.
 `retomaton COMMAND --help` explains each command by example.

@@ -6,14 +6,25 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from retomaton_dist.building import BuildSettings, run_cluster, run_extract
+from retomaton_dist.automaton.walk_settings import PRESETS
+from retomaton_dist.building import BuildSettings, run_build, run_cluster, run_compile
 from retomaton_dist.cli.train_lm import train_on
+from retomaton_dist.demo.claim import check_claim
 from retomaton_dist.demo.text import prepare
 from retomaton_dist.describe import as_text
+from retomaton_dist.evaluating import run_evaluate
+from retomaton_dist.evaluation.results import Evaluation
+from retomaton_dist.evaluation.settings import EvaluateSettings
+from retomaton_dist.evaluation.table import results_table
+from retomaton_dist.later_settings import later_settings
 from retomaton_dist.lm.train_settings import TrainSettings
+from retomaton_dist.reader import StoreReader
+from retomaton_dist.report.folder import read_evaluation
+from retomaton_dist.report.result import result_sentence
 from retomaton_dist.runtime.progress import clock
 from retomaton_dist.settings import (
     ClusterSettings,
+    CompileSettings,
     CorpusSettings,
     ExtractSettings,
     ModelSettings,
@@ -24,6 +35,17 @@ from storage.store import Store
 from storage.verify import verify
 
 Say = Callable[[str], None]
+# Positions of the demo's own texts: enough to see the differences, few enough for minutes.
+POSITIONS, CALIBRATION_POSITIONS = 12_000, 12_000
+
+
+@dataclass(frozen=True)
+class DemoTexts:
+    """What is read: the corpus, and held-out text to evaluate and to calibrate on, if any."""
+
+    corpus: CorpusSettings
+    text: tuple[str, ...] = ()
+    calibrate_on: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -31,42 +53,80 @@ class DemoSettings:
     """What the demo runs on: its own text and model unless others are given."""
 
     out: Path
-    corpus: CorpusSettings | None
+    texts: DemoTexts | None
     model: str | None
     minutes: float
     workers: WorkerSettings
 
 
 def run_demo(settings: DemoSettings, say: Say) -> None:
-    """Train a model, build a store with it, show and check it."""
+    """Train a model, build a store with it, evaluate held-out text, and say what was found."""
     start = time.monotonic()
-    corpus = settings.corpus or _own_text(settings.out, say)
-    model = settings.model or _own_model(settings, corpus, say)
+    texts = settings.texts or _own_text(settings.out, say)
+    model = settings.model or _own_model(settings, texts.corpus, say)
     store = settings.out / "demo.store"
-    build = BuildSettings(
-        corpus,
-        ModelSettings(model=model),
-        TokenizeSettings(),
-        ExtractSettings(),
-        settings.workers,
-    )
-    _step(say, "extract a key for every token", "extract", store, corpus, "--model", model)
-    run_extract(store, build)
-    _step(say, "cluster the entries into states", "cluster", store)
-    reader = run_cluster(store, ClusterSettings(), settings.workers)
+    reader = _build(settings, store, texts, model, say)
     _step(say, "look into the store", "inspect", store)
     say(as_text(reader.describe()))
     _step(say, "check every byte of it", "verify", store)
     checked = verify(Store.open(store))
     say(f"sound: {checked.files:,} files, {checked.bytes:,} bytes")
+    if texts.text:
+        _show(_evaluate(settings, store, texts, say), settings.texts is None, say)
     say(f"\nDone in {clock(time.monotonic() - start)}. The store is {store}: open it from Python:")
     say(f'  import retomaton_dist as rd; store = rd.open("{store}"); store.entry(1000)')
 
 
-def _own_text(out: Path, say: Say) -> CorpusSettings:
+def _build(
+    settings: DemoSettings, store: Path, texts: DemoTexts, model: str, say: Say
+) -> StoreReader:
+    build = BuildSettings(
+        texts.corpus,
+        ModelSettings(model=model),
+        TokenizeSettings(),
+        ExtractSettings(),
+        settings.workers,
+    )
+    _step(say, "from text to an automaton", "build", store, texts.corpus, "--model", model)
+    run_build(store, build, later_settings({}))
+    _step(say, "the same without clustering, to compare", "cluster", store, "--algorithm", "none")
+    run_cluster(store, ClusterSettings(algorithm="none"), settings.workers)
+    say(f"$ retomaton compile {store} --states none")
+    return run_compile(store, CompileSettings(states="none"), settings.workers)
+
+
+def _evaluate(settings: DemoSettings, store: Path, texts: DemoTexts, say: Say) -> Evaluation:
+    chosen = EvaluateSettings(
+        text=texts.text,
+        calibrate_on=texts.calibrate_on,
+        positions=POSITIONS,
+        calibration_positions=CALIBRATION_POSITIONS,
+        out=str(settings.out / "evaluation"),
+    )
+    flags = ("--text", *texts.text, "--calibrate-on", *texts.calibrate_on)
+    limits = ("--positions", POSITIONS, "--calibration-positions", CALIBRATION_POSITIONS)
+    what = "perplexity against saved searches, for all methods, on text the model never saw"
+    _step(say, what, "eval", store, *flags, *limits, "--out", chosen.out)
+    return run_evaluate(store, chosen, PRESETS[chosen.preset], settings.workers)
+
+
+def _show(evaluation: Evaluation, claims: bool, say: Say) -> None:
+    say(results_table(evaluation.rows))
+    say("")
+    if claims:
+        check_claim(evaluation.rows)
+    say(result_sentence(read_evaluation(evaluation.path)))
+    say(f"\nThe report: {evaluation.path / 'report.html'} (and report.md beside it)")
+
+
+def _own_text(out: Path, say: Say) -> DemoTexts:
     folders = prepare(out / "text")
     say(f"Text: the source of Python's standard library, copied to {out / 'text'}")
-    return CorpusSettings(corpus=(str(folders["corpus"]),))
+    return DemoTexts(
+        CorpusSettings(corpus=(str(folders["corpus"]),)),
+        (str(folders["test"]),),
+        (str(folders["calibration"]),),
+    )
 
 
 def _own_model(settings: DemoSettings, corpus: CorpusSettings, say: Say) -> str:

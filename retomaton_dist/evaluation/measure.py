@@ -104,12 +104,12 @@ def measure_all(
 def _walked(point: CurvePoint, scores: Scores) -> Walked:
     """What the point's walk came to; where its gate is closed there is nothing."""
     if point.spec is None:
-        return Walked.empty(len(scores), len(scores.temperatures))
+        return Walked.empty((len(scores),), len(scores.temperatures))
     walked = scores.walk(point.spec.label)
     if point.gate is None:
         return walked
     gate = point.gate(scores.reading, scores.document, scores.position)
-    nothing = Walked.empty(len(scores), len(scores.temperatures))
+    nothing = Walked.empty((len(scores),), len(scores.temperatures))
     masked = {
         name: np.where(gate.reshape(-1, *[1] * (column.ndim - 1)), column, getattr(nothing, name))
         for name, column in vars(walked).items()

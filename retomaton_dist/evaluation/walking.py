@@ -41,16 +41,20 @@ class Walked:
     nearest: NDArray[np.float32]
 
     @classmethod
-    def empty(cls, rows: int, temperatures: int) -> "Walked":
-        """Rows without candidates and without searches."""
+    def empty(cls, shape: tuple[int, ...], temperatures: int) -> "Walked":
+        """Rows, or walks and rows, without candidates and without searches."""
         return cls(
-            sums=np.full((rows, temperatures, 2, 2), -np.inf, np.float32),
-            searched=np.zeros(rows, np.bool_),
-            states=np.zeros(rows, np.int32),
-            candidates=np.zeros(rows, np.int32),
-            pointed=np.zeros(rows, np.int32),
-            nearest=np.full(rows, np.inf, np.float32),
+            sums=np.full((*shape, temperatures, 2, 2), -np.inf, np.float32),
+            searched=np.zeros(shape, np.bool_),
+            states=np.zeros(shape, np.int32),
+            candidates=np.zeros(shape, np.int32),
+            pointed=np.zeros(shape, np.int32),
+            nearest=np.full(shape, np.inf, np.float32),
         )
+
+    def of_walk(self, place: int) -> "Walked":
+        """The rows of one walk, if there are several."""
+        return Walked(**{name: column[place] for name, column in vars(self).items()})
 
 
 class Track:
@@ -98,9 +102,9 @@ class Track:
         rows: Rows,
         targets: NDArray[np.int32],
         temperatures: NDArray[np.float64],
-        found: Sequence[Walked],
+        found: Walked,
     ) -> None:
-        """Write down what came of the step, into `found` of each walk."""
+        """Write down what came of the step, into `found`: walks and rows."""
         shape = len(self.specs), len(self._places)
         chosen, arrays = self._chosen, self.lanes.arrays
         nearest, pointed = np.empty(len(chosen), np.float32), np.empty(len(chosen), np.int32)
@@ -108,19 +112,13 @@ class Track:
         sums = self.lanes.log_sums(self._by_lane(targets[self._places]), temperatures, chosen)
         near = np.where(np.isfinite(nearest), nearest, 0).astype(np.float64)
         sums += (near[:, None] / temperatures)[:, :, None, None]
-        columns = {
-            "sums": sums,
-            "searched": arrays.searching[chosen],
-            "states": arrays.found[chosen],
-            "candidates": arrays.counts[chosen],
-            "pointed": pointed,
-            "nearest": nearest,
-        }
         places = rows[self._places]
-        for name, column in columns.items():
-            by_walk = column.reshape(*shape, *column.shape[1:])
-            for walked, part in zip(found, by_walk, strict=True):
-                getattr(walked, name)[places] = part
+        found.sums[:, places] = sums.reshape(*shape, *sums.shape[1:])
+        found.searched[:, places] = arrays.searching[chosen].reshape(shape)
+        found.states[:, places] = arrays.found[chosen].reshape(shape)
+        found.candidates[:, places] = arrays.counts[chosen].reshape(shape)
+        found.pointed[:, places] = pointed.reshape(shape)
+        found.nearest[:, places] = nearest.reshape(shape)
 
     def caps(self) -> dict[str, list[int]]:
         """By walk: how often the caps on states and on candidates were hit, and none was found."""
@@ -150,10 +148,9 @@ class Block:
     ) -> None:
         self._lengths, self._k = lengths, settings.k
         self._previous = np.zeros(len(documents), np.int32)
-        self._groups = _grouped(specs)
         self._tracks = [
             Track(automata[group[0].automaton], group, settings, documents, threads)
-            for group in self._groups
+            for group in _grouped(specs)
         ]
 
     def walk(
@@ -166,16 +163,19 @@ class Block:
         gate: NDArray[np.bool_],
     ) -> dict[WalkSpec, Walked]:
         """Walk positions `steps` of all documents; document i's rows begin at `starts[i]`."""
-        made = {
-            spec: Walked.empty(len(reading), len(temperatures))
-            for group in self._groups
-            for spec in group
-        }
+        made = [
+            Walked.empty((len(track.specs), len(reading)), len(temperatures))
+            for track in self._tracks
+        ]
         for step in steps:
             active = int(np.count_nonzero(self._lengths > step))
             rows = starts[:active] + (step - steps.start)
             self._step(reading, rows, temperatures, find, gate[rows], made)
-        return made
+        return {
+            spec: found.of_walk(place)
+            for track, found in zip(self._tracks, made, strict=True)
+            for place, spec in enumerate(track.specs)
+        }
 
     def close(self) -> dict[str, list[int]]:
         """End the lanes' threads; return how often each walk hit its caps."""
@@ -190,7 +190,7 @@ class Block:
         temperatures: NDArray[np.float64],
         find: Find,
         gate: NDArray[np.bool_],
-        made: dict[WalkSpec, Walked],
+        made: Sequence[Walked],
     ) -> None:
         active = len(rows)
         needed = np.zeros(active, np.bool_)
@@ -202,10 +202,10 @@ class Block:
         ready = self._tracks[0].automaton.ready(reading.queries[rows])
         neighbours: Neighbours | None = None
         targets = reading.tokens[rows]
-        for track in self._tracks:
+        for track, found in zip(self._tracks, made, strict=True):
             neighbours = _located(track.automaton, ready, entries, neighbours)
             track.join(ready, neighbours)
-            track.record(rows, targets, temperatures, [made[spec] for spec in track.specs])
+            track.record(rows, targets, temperatures, found)
         self._previous[:active] = targets
 
 

@@ -1,10 +1,11 @@
-"""`extract --dry-run`: what a build would take, before anything is written."""
+"""`extract --dry-run` and `build --dry-run`: what it would take, before anything is written."""
 
 import re
 
 import pytest
 
 import retomaton_dist as rd
+from retomaton_dist.dry_run.free import warnings
 from tests.conftest import TINY_DIMENSION
 
 
@@ -13,6 +14,7 @@ def flags(small_store):
     return [*small_store.flags(), "--dry-run"]
 
 
+@pytest.mark.slow
 def test_it_counts_what_the_real_run_makes_and_writes_nothing(
     command, small_store, flags, tmp_path
 ):
@@ -33,3 +35,41 @@ def test_it_finds_bad_input_too(command, flags, tmp_path):
     assert result.returncode == 2
     assert "context 65 is larger" in result.stderr
     assert list(tmp_path.iterdir()) == []
+
+
+def test_that_of_a_build_names_every_stage_and_writes_nothing(
+    command, small_store, flags, tmp_path
+):
+    result = command("build", tmp_path / "new.store", *flags)
+    assert (result.returncode, result.stderr) == (0, "")
+    assert list(tmp_path.iterdir()) == []
+    head, *lines = result.stdout.splitlines()
+    entries = rd.open(small_store.path).entries
+    assert f"would hold {entries:,} entries of {TINY_DIMENSION} numbers, from 1,800" in head
+    amount = r"[\d,.]+ [MG]B"
+    row = rf"  (\w+) +(\w+)\S* .*?{amount} +{amount} +[\d:]+  (measured|derived)"
+    found = [match.groups() for line in lines if (match := re.fullmatch(row, line))]
+    assert found == [
+        ("tokenize", "corpus", "measured"),
+        ("extract", "datastore", "measured"),
+        ("cluster", "states", "derived"),
+        ("index", "index", "derived"),
+        ("compile", "codecs", "derived"),
+        ("compile", "automata", "derived"),
+    ]
+    assert re.search(rf"^  in all +{amount} +{amount} +[\d:]+$", result.stdout, re.MULTILINE)
+    assert re.search(rf"^  free +{amount} +{amount}$", result.stdout, re.MULTILINE)
+
+
+def test_that_of_a_build_finds_bad_settings_of_later_stages(command, flags, tmp_path):
+    (tmp_path / "build.toml").write_text("[cluster]\niterations = 0\n")
+    config = ["--config", tmp_path / "build.toml"]
+    result = command("build", tmp_path / "new.store", *flags, *config)
+    assert result.returncode == 2
+    assert "[cluster] --iterations 0: at least 1 is needed" in result.stderr
+
+
+def test_what_is_not_enough_is_said_loudly(tmp_path):
+    assert warnings(1e30, 0, tmp_path / "new.store") == ["  NOT ENOUGH DISK"]
+    assert warnings(0, 1e30, tmp_path / "new.store") == ["  NOT ENOUGH MEMORY"]
+    assert warnings(0, 0, tmp_path / "new.store") == []

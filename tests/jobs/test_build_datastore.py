@@ -56,6 +56,8 @@ def settings(store, corpus, model):
         chunk-entries = 2048
         [cluster]
         states = 20
+        [compile]
+        codec = "fp16"
         [workers]
         workers = 2
     """
@@ -74,7 +76,7 @@ def test_a_job_builds_the_store_and_its_log_shows_progress(
     opened = Store.open(store)
     assert verify(opened).findings == []
     assert opened.stage("extract").digest == Store.open(small_store.path).stage("extract").digest
-    assert rd.open(store).states().count == 20
+    assert rd.open(store).states().count == rd.open(store).automaton("kmeans").states == 20
 
 
 @pytest.mark.parametrize(

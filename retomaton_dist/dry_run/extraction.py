@@ -1,12 +1,10 @@
-"""What a build would take, found out before anything is written.
+"""What `tokenize` and `extract` would take.
 
 Tokens are counted, not guessed: the workers tokenise the corpus and keep only lengths. The model
 is timed on two batches of the shape that extraction would use.
 """
 
-import shutil
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -16,20 +14,15 @@ import psutil
 import torch
 from numpy.typing import NDArray
 
-from retomaton_dist.building import BuildSettings
+from retomaton_dist.building import BuildSettings, Prepared, choose_shape, prepare
+from retomaton_dist.dry_run.free import free_disk, free_memory, warnings
 from retomaton_dist.lm.model import LanguageModel
 from retomaton_dist.runtime.cluster import Crew, Session
 from retomaton_dist.runtime.pool import run_units
 from retomaton_dist.runtime.progress import clock, showing
 from retomaton_dist.settings import ModelSettings
-from retomaton_dist.stages.extract import (
-    Windowing,
-    check_model,
-    choose_shape,
-    choose_unit_chunks,
-    resolve,
-)
-from retomaton_dist.stages.tokenize import TokenizePlan, plan_tokenize
+from retomaton_dist.stages.extract import Windowing, choose_unit_chunks
+from retomaton_dist.stages.tokenize import TokenizePlan
 from retomaton_dist.stages.tokenize_worker import Pieces, Reader
 from storage.datastore import Shape
 
@@ -38,12 +31,21 @@ BYTES_PER_TOKEN = 8  # token and offset in the corpus
 
 
 @dataclass(frozen=True)
-class Estimate:
-    """What the build would take, beside what is free."""
+class Counted:
+    """Entries of every document, and what it took the workers to count them."""
+
+    lengths: NDArray[np.int64]
+    skipped: int
+    seconds: float
+    memory_bytes: int
+
+
+@dataclass(frozen=True)
+class ExtractEstimate:
+    """What extraction would take, beside what is free."""
 
     store: Path
-    documents: int
-    skipped: int
+    counted: Counted
     shape: Shape
     computed_tokens: int
     workers: int
@@ -56,48 +58,58 @@ class Estimate:
         return self.shape.entries * (2 * self.shape.dimension + 4 + 8 + BYTES_PER_TOKEN)
 
     @property
+    def memory_bytes(self) -> int:
+        """Of all workers together."""
+        return self.worker_bytes * self.workers
+
+    @property
     def seconds(self) -> float:
         """Of extraction, once the workers have started."""
         return self.computed_tokens / (self.tokens_per_second * self.workers)
 
     def as_text(self) -> str:
         """A table for people."""
-        disk, memory = _free_disk(self.store), psutil.virtual_memory().available
-        needed = self.worker_bytes * self.workers
+        documents, skipped = len(self.counted.lengths), self.counted.skipped
         rows = [
-            ("documents", f"{self.documents:,} ({self.skipped:,} empty ones skipped)"),
+            ("documents", f"{documents:,} ({skipped:,} empty ones skipped)"),
             ("entries", f"{self.shape.entries:,} of {self.shape.dimension} numbers"),
-            ("disk", f"{_gigabytes(self.disk_bytes)}, free: {_gigabytes(disk)}"),
-            ("memory", f"{_gigabytes(needed)} for {self.workers} workers, free here: "
-                       f"{_gigabytes(memory)}"),
+            ("disk", f"{_gigabytes(self.disk_bytes)}, free: {_gigabytes(free_disk(self.store))}"),
+            ("memory", f"{_gigabytes(self.memory_bytes)} for {self.workers} workers, free here: "
+                       f"{_gigabytes(free_memory())}"),
             ("time", f"about {clock(self.seconds)} with {self.workers} workers at "
                      f"{self.tokens_per_second:,.0f} tokens/s each, measured now"),
         ]  # fmt: skip
-        warnings = [
-            f"  NOT ENOUGH {what}" for what, need, free in
-            (("DISK", self.disk_bytes, disk), ("MEMORY", needed, memory)) if need > free
-        ]  # fmt: skip
-        return "\n".join([f"{self.store} would hold", *map(_line, rows), *warnings])
+        warned = warnings(self.disk_bytes, self.memory_bytes, self.store)
+        return "\n".join([f"{self.store} would hold", *map(_line, rows), *warned])
 
 
-def dry_run(store: str | Path, settings: BuildSettings) -> Estimate:
+def estimate_extraction(store: str | Path, settings: BuildSettings) -> ExtractEstimate:
     """Count, time and estimate; the store is not touched."""
     with Session(settings.workers) as session:
-        planned = plan_tokenize(settings.corpus, settings.model, settings.tokenize)
-        outlined = check_model(settings.model, planned.tokenizer)
-        windowing = resolve(settings.extract, settings.model, outlined, session)
-        crew = session.crew(gpu=windowing.device == "cuda")
-        lengths, skipped = _count(planned, session)
-        rate, memory = _timed(settings.model, windowing, crew, session)
-    entries = int(lengths.sum())
-    shape = choose_shape(max(entries, 1), outlined.dimension, settings.extract.chunk_entries)
+        prepared = prepare(settings, session)
+        counted = count(prepared.corpus, session)
+        return time_extraction(store, settings, prepared, counted, session)
+
+
+def time_extraction(
+    store: str | Path,
+    settings: BuildSettings,
+    prepared: Prepared,
+    counted: Counted,
+    session: Session,
+) -> ExtractEstimate:
+    """Time the model as extraction would run it, and estimate from that."""
+    windowing = prepared.windowing
+    crew = session.crew(gpu=windowing.device == "cuda")
+    rate, memory = _timed(settings.model, windowing, crew, session)
+    entries = int(counted.lengths.sum())
+    shape = choose_shape(max(entries, 1), settings, prepared)
     units = -(-shape.chunks // choose_unit_chunks(shape, windowing))
-    return Estimate(
+    return ExtractEstimate(
         store=Path(store),
-        documents=len(lengths),
-        skipped=skipped,
+        counted=counted,
         shape=Shape(entries, shape.dimension, shape.chunk_entries),
-        computed_tokens=_computed(lengths, windowing) + units * windowing.context // 2,
+        computed_tokens=_computed(counted.lengths, windowing) + units * windowing.context // 2,
         workers=min(crew.workers, units),
         tokens_per_second=rate,
         worker_bytes=memory,
@@ -110,10 +122,11 @@ class CountWorker:
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
 
-    def run(self, pieces: Pieces) -> tuple[NDArray[np.int64], int]:
-        """Entries of each document, and how many documents have none."""
+    def run(self, pieces: Pieces) -> tuple[NDArray[np.int64], int, int]:
+        """Entries of each document, how many documents have none, and bytes of memory in use."""
         documents, skipped = self._reader.read(pieces)
-        return np.array([document.length for document in documents], np.int64), skipped
+        lengths = np.array([document.length for document in documents], np.int64)
+        return lengths, skipped, psutil.Process().memory_info().rss
 
 
 class TimingWorker:
@@ -136,19 +149,21 @@ class TimingWorker:
         return TIMED_BATCHES * inputs.numel() / seconds, psutil.Process().memory_info().rss
 
 
-def _count(planned: TokenizePlan, session: Session) -> tuple[NDArray[np.int64], int]:
+def count(planned: TokenizePlan, session: Session) -> Counted:
+    """Tokenise the corpus as the stage `tokenize` would, and keep only the documents' lengths."""
     crew, plan = session.crew(gpu=False), planned.plan
-    lengths, skipped = [np.empty(0, np.int64)], 0
+    lengths, skipped, memory = [np.empty(0, np.int64)], 0, 0
     work = {id(unit): size for unit, size in zip(plan.units, plan.work, strict=True)}
     with showing(session.settings.progress, "count", sum(plan.work), "bytes") as progress:
-        make = partial(CountWorker, planned.reader)
-        for unit, (found, empty) in run_units(
-            crew, make, plan.units, session.settings.unit_timeout
-        ):
-            lengths.append(found)
-            skipped += empty
+        make, limit = partial(CountWorker, planned.reader), session.settings.unit_timeout
+        for unit, found in run_units(crew, make, plan.units, limit, progress.begin):
+            lengths.append(found[0])
+            skipped += found[1]
+            memory = max(memory, found[2])
             progress.advance(work[id(unit)])
-    return np.concatenate(lengths), skipped
+        seconds = progress.seconds
+    workers = min(crew.workers, len(plan.units))
+    return Counted(np.concatenate(lengths), skipped, seconds, memory * workers)
 
 
 def _timed(
@@ -171,15 +186,6 @@ def _computed(lengths: NDArray[np.int64], windowing: Windowing) -> int:
 
 def _line(row: tuple[str, str]) -> str:
     return f"  {row[0]:<10} {row[1]}"
-
-
-def _free_disk(store: Path) -> int:
-    existing = next(folder for folder in _upwards(store.resolve()) if folder.exists())
-    return shutil.disk_usage(existing).free
-
-
-def _upwards(path: Path) -> Iterator[Path]:
-    return iter((path, *path.parents))
 
 
 def _gigabytes(size: float) -> str:

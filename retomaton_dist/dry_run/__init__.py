@@ -1,0 +1,1 @@
+"""What a build would take, found out before anything is written."""
