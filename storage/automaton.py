@@ -32,6 +32,8 @@ FORMAT = "retomaton-automaton"
 VERSION = 1
 # 2^32 - 1 itself is -1 as uint32.
 _NARROW = (1 << 32) - 1
+# States are uint32 for any number of entries: only without clusters could there be more.
+MOST_STATES = 1 << 32
 
 _REMEDY = "compile the automaton anew"
 

@@ -53,6 +53,19 @@ class CodecFiles:
     code_size: int
     cells: int
 
+    @property
+    def parts(self) -> Path:
+        """Where codes lie while they are filled."""
+        return self.folder / "parts"
+
+    def columns(self) -> dict[str, tuple[Any, int]]:
+        """Type and length of the columns that grow with N."""
+        return {name: (kind, self.entries * self.width(name)) for name, kind in CODES.items()}
+
+    def width(self, name: str) -> int:
+        """Numbers per entry in a column that grows with N."""
+        return self.code_size if name == "codes" else 1
+
     @cached_property
     def centroids(self) -> NDArray[np.float32]:
         """The cells' centroids [C, d]."""
@@ -67,9 +80,8 @@ class CodecFiles:
 
     def rows(self, name: str) -> NDArray[Any]:
         """`cells`, `codes` [N, M] or `brackets`, in entry order."""
-        width = self.code_size if name == "codes" else 1
-        flat = self.column(name, CODES[name], self.entries * width)
-        return flat.reshape(-1, width) if name == "codes" else flat
+        flat = self.column(name, CODES[name], self.entries * self.width(name))
+        return flat.reshape(-1, self.width(name)) if name == "codes" else flat
 
     def column(self, name: str, dtype: Any, length: int) -> NDArray[Any]:
         """One column, mapped."""

@@ -1,11 +1,15 @@
 """Arrow columns that are made at full size first and then filled in any order, by many writers.
 
-The file is whole from the start: schema, a hole for the body, footer. Each writer fills rows that
-are its own; finishing reads the file once, for its digest, and moves it into place.
+A file is whole from the start: schema, a hole for the body, footer. Each writer fills rows that
+are its own; finishing moves the files into place and reads them once, for their digests.
 """
 
 import io
 import os
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +19,9 @@ from numpy.typing import NDArray
 
 from storage import files
 from storage.files import FileDigest
+from storage.sending import WithoutCaches
+
+DIGEST_THREADS = 4
 
 
 class _Skeleton(io.RawIOBase):
@@ -40,52 +47,80 @@ class _Skeleton(io.RawIOBase):
         return len(view)
 
 
-def preallocate(path: Path, name: str, dtype: Any, length: int) -> None:
-    """Make an Arrow file of one column of `length` numbers, to be filled; replaces any other."""
-    kind = np.dtype(dtype)
+@dataclass(frozen=True)
+class Part(WithoutCaches):
+    """One column under construction, in a file of its own that is named like the column."""
+
+    path: Path
+
+    def fill(self, first: int, blocks: Iterable[NDArray[Any]]) -> None:
+        """Write the numbers first.. of the column, block after block; durable on return.
+
+        A block is written before the next one is asked for, so they may share their memory.
+        """
+        with files.clear_errors(self.path):
+            descriptor = os.open(self.path, os.O_WRONLY)
+            try:
+                for block in blocks:
+                    _write_at(descriptor, self._body + first * block.itemsize, block)
+                    first += block.size
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+
+    @cached_property
+    def _body(self) -> int:
+        """Where the numbers begin in the file."""
+        whole = pa.memory_map(str(self.path)).read_buffer()
+        body = pa.ipc.open_file(pa.BufferReader(whole)).get_batch(0).column(0).buffers()[1]
+        return int(body.address - whole.address)
+
+
+def part(folder: Path, name: str) -> Part:
+    """The column of this name among those that `preallocate` made in a folder."""
+    return Part(folder / f"{name}.arrow")
+
+
+def preallocate(folder: Path, columns: Mapping[str, tuple[Any, int]]) -> None:
+    """Make Arrow files of one column each, given by type and length, to be filled."""
+    with files.clear_errors(folder):
+        files.make_folder(folder)
+        for name, (dtype, length) in columns.items():
+            _make(part(folder, name).path, name, np.dtype(dtype), length)
+        files.flush_folder(folder)
+
+
+def finish(folder: Path, target: Path, names: Iterable[str]) -> dict[str, FileDigest]:
+    """Move filled columns from one folder to another, unless a killed run did; return digests."""
+    paths = {name: target / f"{name}.arrow" for name in names}
+    with files.clear_errors(target):
+        for name, path in paths.items():
+            if part(folder, name).path.exists():
+                part(folder, name).path.replace(path)
+        if folder.exists():
+            files.flush_folder(folder)
+        files.flush_folder(target)
+        with ThreadPoolExecutor(DIGEST_THREADS) as pool:
+            return dict(zip(paths, pool.map(files.digest_of, paths.values()), strict=True))
+
+
+def _make(path: Path, name: str, kind: np.dtype[Any], length: int) -> None:
     # Never touched, so never in memory: only its address and size count.
     body = np.empty(length * kind.itemsize, np.uint8)
     column = pa.Array.from_buffers(pa.from_numpy_dtype(kind), length, [None, pa.py_buffer(body)])
     batch = pa.RecordBatch.from_arrays([column], names=[name])
-    with files.clear_errors(path):
-        files.make_folder(path.parent)
-        path.unlink(missing_ok=True)
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o644)
-        try:
-            with pa.ipc.new_file(_Skeleton(descriptor, body), batch.schema) as writer:
-                writer.write_batch(batch)
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-        files.flush_folder(path.parent)
+    path.unlink(missing_ok=True)
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o644)
+    try:
+        with pa.ipc.new_file(_Skeleton(descriptor, body), batch.schema) as writer:
+            writer.write_batch(batch)
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
-def fill(path: Path, first: int, rows: NDArray[Any]) -> None:
-    """Write numbers first.. of a preallocated column, durably."""
-    data = np.ascontiguousarray(rows).data.cast("B")
-    with files.clear_errors(path):
-        place = _body_offset(path) + first * rows.dtype.itemsize
-        descriptor = os.open(path, os.O_WRONLY)
-        try:
-            while len(data):
-                written = os.pwrite(descriptor, data, place)
-                data, place = data[written:], place + written
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-
-
-def finish(path: Path, target: Path) -> FileDigest:
-    """Move a filled column to its place, unless a killed run did; return its digest."""
-    with files.clear_errors(target):
-        if path.exists():
-            path.replace(target)
-            files.flush_folder(path.parent)
-            files.flush_folder(target.parent)
-        return files.digest_of(target)
-
-
-def _body_offset(path: Path) -> int:
-    whole = pa.memory_map(str(path)).read_buffer()
-    body = pa.ipc.open_file(pa.BufferReader(whole)).get_batch(0).column(0).buffers()[1]
-    return int(body.address - whole.address)
+def _write_at(descriptor: int, place: int, block: NDArray[Any]) -> None:
+    data = np.ascontiguousarray(block).reshape(-1).view(np.uint8).data
+    while len(data):
+        written = os.pwrite(descriptor, data, place)
+        data, place = data[written:], place + written

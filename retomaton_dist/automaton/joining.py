@@ -14,7 +14,7 @@ from retomaton_dist.automaton.arrays import (
     Rules,
     Scratch,
 )
-from retomaton_dist.automaton.following import find_runs, find_scored
+from retomaton_dist.automaton.runs import find_runs, find_scored
 from retomaton_dist.automaton.tables import FREE, place_of, table_size
 from retomaton_dist.compiled import Whole, compiled
 

@@ -13,10 +13,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from retomaton_dist.automaton.measuring_pq import WORDS
+from retomaton_dist.automaton.encoding import WORDS, add_by_word, nearest_words
 from retomaton_dist.errors import BadInput
 
 MOST_CODE_BYTES = 64
+# 64 keys of the sample for each. More cells gain little (tests/benchmarks/codec_error.py) and cost
+# d numbers each to read, for every query that meets them; the format allows 65,536.
 MOST_CELLS = 1024
 ENTRIES_PER_CELL = 256
 ITERATIONS = 12
@@ -70,81 +72,97 @@ def choose_cells(entries: int) -> int:
 def train(sample: NDArray[Any], cells: int, code_size: int, seed: int = 0) -> Codebooks:
     """Train cells and codewords on a sample of keys [rows, d]."""
     keys = torch.from_numpy(np.ascontiguousarray(sample, np.float32))
-    centroids = _centres(keys[None], cells, seed)[0]
-    residuals = keys - centroids[_nearest(keys[None], centroids[None])[0]]
-    width = keys.shape[1] // code_size
-    parts = residuals.reshape(-1, code_size, width).transpose(0, 1).contiguous()
-    words = _centres(parts, WORDS, seed)
-    return Codebooks(centroids.numpy(), words.transpose(1, 2).contiguous().numpy())
+    centroids = _centres(keys, cells, seed)
+    residuals = keys - centroids[_nearest(keys, centroids)]
+    return Codebooks(centroids.numpy(), _codewords(residuals.numpy(), code_size, seed))
 
 
 def encode(keys: NDArray[Any], books: Codebooks) -> Encoded:
     """Encode keys [rows, d]."""
     # Copied: torch takes no maps, which are read-only.
     centroids = torch.from_numpy(books.centroids.copy())
-    words = torch.from_numpy(books.codebooks.copy()).transpose(1, 2).contiguous()
-    rows, (parts, width, _) = len(keys), books.codebooks.shape
+    words = np.ascontiguousarray(books.codebooks.transpose(0, 2, 1))
+    rows, parts, norms = len(keys), books.code_size, _norms(words)
     made = Encoded(
         np.empty(rows, np.uint16), np.empty((rows, parts), np.uint8), np.empty(rows, np.float32)
     )
     for first in range(0, rows, BLOCK):
         block = slice(first, min(first + BLOCK, rows))
         some = torch.from_numpy(np.ascontiguousarray(keys[block], np.float32))
-        cells = _nearest(some[None], centroids[None])[0]
-        residuals = some - centroids[cells]
-        cut = residuals.reshape(-1, parts, width).transpose(0, 1).contiguous()
-        codes = _nearest(cut, words)
+        cells = _nearest(some, centroids)
+        residuals = (some - centroids[cells]).numpy()
+        nearest_words(residuals, words, norms, made.codes[block])
         made.cells[block] = cells.numpy()
-        made.codes[block] = codes.T.numpy()
-        made.brackets[block] = _brackets(centroids[cells], words, codes)
+        made.brackets[block] = _brackets(centroids[cells].numpy(), words, made.codes[block])
     return made
 
 
 def decode(encoded: Encoded, books: Codebooks) -> Floats:
     """What encoded keys stand for, [rows, d]."""
-    words = torch.from_numpy(books.codebooks.copy()).transpose(1, 2)
-    codes = torch.from_numpy(encoded.codes.T.astype(np.int64))
-    residuals = _residuals(words, codes).numpy()
-    found: Floats = books.centroids[encoded.cells] + residuals
+    found: Floats = books.centroids[encoded.cells] + _residuals(
+        books.codebooks.transpose(0, 2, 1), encoded.codes
+    )
     return found
 
 
-def _residuals(words: Tensor, codes: Tensor) -> Tensor:
-    picked = torch.stack([book[code] for book, code in zip(words, codes, strict=True)], 1)
-    return picked.reshape(len(picked), -1)
+def _residuals(words: Floats, codes: NDArray[np.uint8]) -> Floats:
+    """What the codes stand for without their centroids, [rows, d]."""
+    return words[np.arange(len(words)), codes].reshape(len(codes), -1)
 
 
-def _brackets(centroids: Tensor, words: Tensor, codes: Tensor) -> Floats:
-    residuals = _residuals(words, codes).double()
-    brackets: Floats = ((residuals + 2 * centroids.double()) * residuals).sum(1).float().numpy()
+def _brackets(centroids: Floats, words: Floats, codes: NDArray[np.uint8]) -> Floats:
+    residuals = _residuals(words, codes).astype(np.float64)
+    brackets: Floats = ((residuals + 2.0 * centroids) * residuals).sum(1).astype(np.float32)
     return brackets
 
 
+def _norms(words: Floats) -> Floats:
+    """Squared lengths of codewords [M, 256, d / M]."""
+    norms: Floats = (words * words).sum(axis=2)
+    return norms
+
+
+def _codewords(residuals: Floats, code_size: int, seed: int) -> Floats:
+    """Lloyd's k-means in every part; a codeword without rows stays where it was."""
+    rows, width = len(residuals), residuals.shape[1] // code_size
+    parts = residuals.reshape(rows, code_size, width)
+    words = np.ascontiguousarray(parts[_drawn(rows, WORDS, seed).numpy()].transpose(1, 0, 2))
+    codes = np.empty((rows, code_size), np.uint8)
+    for _ in range(ITERATIONS):
+        nearest_words(residuals, words, _norms(words), codes)
+        sums = np.zeros((code_size, WORDS, width))
+        sizes = np.zeros((code_size, WORDS), np.int64)
+        add_by_word(residuals, codes, sums, sizes)
+        filled = sizes > 0
+        words[filled] = sums[filled] / sizes[filled][:, None]
+    return np.ascontiguousarray(words.transpose(0, 2, 1))
+
+
 def _nearest(rows: Tensor, centres: Tensor) -> Tensor:
-    """Number of the nearest centre of every row, per group: [groups, rows]."""
-    norms = (centres * centres).sum(2)
-    found = torch.empty(rows.shape[:2], dtype=torch.int64)
-    for first in range(0, rows.shape[1], BLOCK):
+    """Number of the nearest centre of every row."""
+    norms = (centres * centres).sum(1)
+    found = torch.empty(len(rows), dtype=torch.int64)
+    for first in range(0, len(rows), BLOCK):
         block = slice(first, first + BLOCK)
-        products = torch.baddbmm(norms[:, None], rows[:, block], centres.transpose(1, 2), alpha=-2)
-        found[:, block] = products.argmin(2)
+        found[block] = torch.addmm(norms, rows[block], centres.T, alpha=-2).argmin(1)
     return found
 
 
 def _centres(rows: Tensor, count: int, seed: int) -> Tensor:
-    """Lloyd's k-means in every group at once; a centre without rows stays where it was."""
-    groups, total, width = rows.shape
-    generator = torch.Generator().manual_seed(seed)
-    # With fewer rows than centres, centres repeat: ties go to one of them.
-    order = torch.randperm(total, generator=generator).repeat(-(-count // total))[:count]
-    centres = rows[:, order].clone()
-    offsets = torch.arange(groups)[:, None] * count
+    """Lloyd's k-means; a centre without rows stays where it was."""
+    centres = rows[_drawn(len(rows), count, seed)].clone()
     for _ in range(ITERATIONS):
-        places = (_nearest(rows, centres) + offsets).reshape(-1)
-        sums = torch.zeros(groups * count, width, dtype=torch.float64)
-        sums.index_add_(0, places, rows.reshape(-1, width).double())
-        sizes = torch.bincount(places, minlength=groups * count)
+        places = _nearest(rows, centres)
+        sums = torch.zeros(centres.shape, dtype=torch.float64)
+        sums.index_add_(0, places, rows.double())
+        sizes = torch.bincount(places, minlength=count)
         filled = sizes > 0
-        means = sums[filled] / sizes[filled, None]
-        centres.view(-1, width)[filled] = means.float()
+        centres[filled] = (sums[filled] / sizes[filled, None]).float()
     return centres
+
+
+def _drawn(rows: int, count: int, seed: int) -> Tensor:
+    """Rows to begin with; with fewer than are wanted they repeat, and ties go to one of them."""
+    generator = torch.Generator().manual_seed(seed)
+    order = torch.randperm(rows, generator=generator)
+    return order.repeat(-(-count // rows))[:count]

@@ -47,6 +47,8 @@ def encode(writer: StoreWriter, recipe: CodecRecipe, session: Session) -> Stage:
     stage = f"codec/{recipe.name}"
     store = Store.open(writer.path.resolve())
     if stage in store.manifest.stages and store.manifest.stages[stage].done:
+        # Left behind if the run that finished the stage was killed before it could remove them.
+        records.discard(store.path, stage)
         return store.manifest.stages[stage]
     shape = store.datastore().shape
     units, work = chunk_units(shape, UNIT_ENTRIES)
@@ -64,27 +66,19 @@ def encode(writer: StoreWriter, recipe: CodecRecipe, session: Session) -> Stage:
         make = partial(CodecWorker, store, files, recipe.sample, plan.config_hash)
         if len(missing) == len(payloads):
             shutil.rmtree(folder, ignore_errors=True)
-            _preallocate(files)
+            preallocated.preallocate(files.parts, files.columns())
         training, others = [[0], missing[1:]] if 0 in missing else [[], missing]
         run_rounds(plan, [training, others], make, session)
         _finish(writer, stage, files, plan)
     return writer.manifest.stages[stage]
 
 
-def _preallocate(files: CodecFiles) -> None:
-    for name, dtype in codec.CODES.items():
-        width = files.code_size if name == "codes" else 1
-        path = files.folder / "parts" / f"{name}.arrow"
-        preallocated.preallocate(path, name, dtype, files.entries * width)
-
-
 def _finish(writer: StoreWriter, stage: str, files: CodecFiles, plan: Plan[range | None]) -> None:
     trained = records.read(writer.path, stage, 0, plan.config_hash)
     written = dict(trained.files)
-    for name in codec.CODES:
-        path = files.folder / f"{name}.arrow"
-        relative = path.relative_to(writer.path.resolve()).as_posix()
-        written[relative] = preallocated.finish(files.folder / "parts" / path.name, path)
+    inside = files.folder.relative_to(writer.path.resolve()).as_posix()
+    for name, digest in preallocated.finish(files.parts, files.folder, files.columns()).items():
+        written[f"{inside}/{name}.arrow"] = digest
     units = [
         records.read(writer.path, stage, unit, plan.config_hash).facts
         for unit in range(1, len(plan.units))
@@ -97,4 +91,4 @@ def _finish(writer: StoreWriter, stage: str, files: CodecFiles, plan: Plan[range
         "error": sum(unit["error"] for unit in units) / sum(unit["length"] for unit in units),
     }
     writer.finish_merged(stage, written, facts)
-    shutil.rmtree(files.folder / "parts", ignore_errors=True)
+    shutil.rmtree(files.parts, ignore_errors=True)

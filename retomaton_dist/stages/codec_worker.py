@@ -1,7 +1,6 @@
 """The worker of the stage `codec/NAME`: trains codebooks, or encodes the keys of whole chunks."""
 
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -60,8 +59,7 @@ class CodecWorker:
         return {}, {"entries": last - first, "error": error, "length": length}
 
     def _fill(self, name: str, first: int, rows: NDArray[Any]) -> None:
-        path: Path = self._files.folder / "parts" / f"{name}.arrow"
-        preallocated.fill(path, first, rows)
+        preallocated.part(self._files.parts, name).fill(first, [rows])
 
 
 def _squares(rows: NDArray[Any]) -> float:

@@ -1,36 +1,38 @@
 """The stage `compile/NAME`: entries in the order of (state, value, entry), ready to be mapped.
 
-Three rounds of units, each over columns that the round before has finished:
+Four rounds of units, each over what the round before has finished:
 
-    order    states first..last-1: gather their entries and sort them     -> entries, offsets
-    invert   entries first..last-1: find their slots                      -> slots
-    fill     slots first..last-1: take values, pointers and codes along   -> all other columns
+    check    what is read of the datastore, the clustering and the codec: are its bytes sound?
+    order    states first..last-1: gather and sort entries   -> entries, values, states, codes
+    invert   entries first..last-1: find their slots         -> slots
+    link     slots first..last-1: follow their pointers      -> nexts
 
-A unit holds about `unit_entries` entries in memory (or its largest state), whatever N is.
+A unit holds about `unit_entries` entries in memory, whatever N and its largest state are; besides,
+8 bytes per state.
 """
 
 import re
 import shutil
 from functools import partial
 
-import numpy as np
-from numpy.typing import NDArray
-
 from retomaton_dist.errors import BadInput
 from retomaton_dist.runtime.cluster import Session
 from retomaton_dist.settings import CompileSettings
 from retomaton_dist.stages import codec as encoding
+from retomaton_dist.stages.compile_pieces import ranges_within
 from retomaton_dist.stages.compile_worker import ROUNDS, Blueprint, CompileWorker, Share
 from retomaton_dist.stages.rounds import run_rounds
 from retomaton_dist.stages.runner import Plan, begin
 from storage import automaton, preallocated
-from storage.automaton import AutomatonShape
+from storage.automaton import MOST_STATES, AutomatonShape
 from storage.canonical import Json
 from storage.codec import CodecFiles
 from storage.files import FileDigest
 from storage.manifest import Stage
 from storage.store import Store, StoreWriter
 
+# Checking needs no memory: few, large units, because each one opens the datastore.
+CHECK_ENTRIES = 1 << 21
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]*")
 
 
@@ -51,17 +53,19 @@ def compile_automaton(writer: StoreWriter, settings: CompileSettings, session: S
     clustering = store.stage(f"cluster/{settings.states}")
     _check_own(store, settings.states, clustering)
     coded = _codec(writer, store, settings, session)
+    store = Store.open(store.path)
     shape = _shape(store, settings, coded)
-    plan = _plan(store, stage, settings, shape, clustering, coded)
+    blueprint = Blueprint(
+        store,
+        automaton_name(settings),
+        store.states(settings.states),
+        shape,
+        _codec_files(store, shape),
+        settings.unit_entries,
+    )
+    plan = _plan(blueprint, stage, settings, clustering, coded)
     missing = begin(writer, plan, session)
     if missing is not None:
-        blueprint = Blueprint(
-            store,
-            automaton_name(settings),
-            store.states(settings.states),
-            shape,
-            _codec_files(store, shape),
-        )
         _run(writer, plan, missing, blueprint, session)
     return writer.manifest.stages[stage]
 
@@ -86,9 +90,12 @@ def _codec(
 
 def _shape(store: Store, settings: CompileSettings, coded: Stage | None) -> AutomatonShape:
     facts = store.stage("extract").facts
+    states = store.stage(f"cluster/{settings.states}").facts["states"]
+    if states > MOST_STATES:
+        raise BadInput(f"--states {settings.states}: {states:,} states, {MOST_STATES:,} at most")
     return AutomatonShape(
         entries=facts["entries"],
-        states=store.stage(f"cluster/{settings.states}").facts["states"],
+        states=states,
         dimension=facts["dimension"],
         codec=settings.codec,
         code_size=coded.facts["code_size"] if coded else 0,
@@ -104,47 +111,42 @@ def _codec_files(store: Store, shape: AutomatonShape) -> CodecFiles | None:
 
 
 def _plan(
-    store: Store,
+    blueprint: Blueprint,
     stage: str,
     settings: CompileSettings,
-    shape: AutomatonShape,
     clustering: Stage,
     coded: Stage | None,
 ) -> Plan[Share]:
     config: Json = {
-        "datastore": store.stage("extract").digest,
+        "datastore": blueprint.store.stage("extract").digest,
         "clustering": clustering.digest,
         "states": settings.states,
         "codec": settings.codec,
         "codes": coded.digest if coded else None,
         "unit_entries": settings.unit_entries,
     }
-    offsets = np.concatenate([[0], np.cumsum(store.states(settings.states).sizes)])
-    shares = [Share("order", *bounds) for bounds in state_ranges(offsets, settings.unit_entries)]
-    for kind in ROUNDS[1:]:
-        starts = range(0, shape.entries, settings.unit_entries)
-        shares += [
-            Share(kind, first, min(first + settings.unit_entries, shape.entries))
-            for first in starts
-        ]
-    work = [_work(share, offsets) for share in shares]
-    return Plan(stage, config, shares, work, "entries")
+    units = shares(blueprint)
+    work = [_work(share, blueprint) for share in units]
+    return Plan(stage, config, units, work, "entries")
 
 
-def state_ranges(offsets: NDArray[np.int64], entries: int) -> list[tuple[int, int]]:
-    """Cut states into ranges of at most so many entries, but at least one state each."""
-    ranges, first, last = [], 0, len(offsets) - 1
-    while first < last:
-        stop = int(np.searchsorted(offsets, offsets[first] + entries, side="right")) - 1
-        stop = min(max(stop, first + 1), last)
-        ranges.append((first, stop))
-        first = stop
-    return ranges
+def shares(blueprint: Blueprint) -> list[Share]:
+    """All units of the stage, round by round."""
+    entries, size = blueprint.shape.entries, blueprint.unit_entries
+    checks = [Share("check", 0, entries, stage) for stage in blueprint.read_files()]
+    checks += [Share("check", *bounds) for bounds in _cut(entries, CHECK_ENTRIES)]
+    orders = [Share("order", *bounds) for bounds in ranges_within(blueprint.offsets, size)]
+    others = [Share(kind, *bounds) for kind in ROUNDS[2:] for bounds in _cut(entries, size)]
+    return [*checks, *orders, *others]
 
 
-def _work(share: Share, offsets: NDArray[np.int64]) -> int:
+def _cut(entries: int, size: int) -> list[tuple[int, int]]:
+    return [(first, min(first + size, entries)) for first in range(0, entries, size)]
+
+
+def _work(share: Share, blueprint: Blueprint) -> int:
     if share.kind == "order":
-        return int(offsets[share.last] - offsets[share.first])
+        return int(blueprint.offsets[share.last] - blueprint.offsets[share.first])
     return share.last - share.first
 
 
@@ -155,22 +157,20 @@ def _run(
     blueprint: Blueprint,
     session: Session,
 ) -> None:
-    folder, columns = blueprint.folder, blueprint.shape.columns()
     if len(missing) == len(plan.units):
-        shutil.rmtree(folder, ignore_errors=True)
-        for name in blueprint.filled():
-            preallocated.preallocate(blueprint.part(name), name, *columns[name])
+        shutil.rmtree(blueprint.folder, ignore_errors=True)
+        preallocated.preallocate(blueprint.parts, blueprint.filled())
     make = partial(CompileWorker, blueprint, plan.config_hash)
     rounds = [[unit for unit in missing if plan.units[unit].kind == kind] for kind in ROUNDS]
     run_rounds(plan, rounds, make, session)
-    _finish(writer, plan, blueprint)
+    finish(writer, plan, blueprint)
 
 
-def _finish(writer: StoreWriter, plan: Plan[Share], blueprint: Blueprint) -> None:
+def finish(writer: StoreWriter, plan: Plan[Share], blueprint: Blueprint) -> None:
+    """Declare the stage done, whose units all are."""
     folder, store = blueprint.folder, writer.path.resolve()
     listed: dict[str, FileDigest] = blueprint.write_small()
-    for name in blueprint.filled():
-        listed[name] = preallocated.finish(blueprint.part(name), folder / f"{name}.arrow")
+    listed |= preallocated.finish(blueprint.parts, folder, blueprint.filled())
     inside = folder.relative_to(store).as_posix()
     files = {f"{inside}/{name}.arrow": digest for name, digest in listed.items()}
     description = automaton.write_description(folder, blueprint.shape, listed)
@@ -178,4 +178,4 @@ def _finish(writer: StoreWriter, plan: Plan[Share], blueprint: Blueprint) -> Non
     total = sum(digest.bytes for digest in listed.values())
     facts = {**blueprint.shape.__dict__, "bytes_per_entry": total / blueprint.shape.entries}
     writer.finish_merged(plan.name, files, facts)
-    shutil.rmtree(folder / "parts", ignore_errors=True)
+    shutil.rmtree(blueprint.parts, ignore_errors=True)

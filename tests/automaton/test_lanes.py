@@ -59,6 +59,22 @@ def test_results_depend_neither_on_threads_nor_on_company(seed, threads, order):
     assert np.array_equal(run(automaton, text, chosen, threads), together[chosen])
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("codec", ["pq", "fp16"])
+def test_ids_of_eight_bytes_walk_as_those_of_four(codec):
+    automaton, random = sample(3, codec)
+    narrow = automaton.columns
+    wide = {
+        name: getattr(narrow, name).astype(np.int64) for name in ("offsets", "entries", "slots")
+    }
+    nexts = narrow.nexts.astype(np.int64)
+    nexts[nexts == 2**32 - 1] = -1
+    widened = Automaton(narrow._replace(nexts=nexts, **wide), automaton.codec)
+    text = texts(random, 6)
+    assert (nexts == -1).any()
+    assert np.array_equal(run(widened, text, range(6)), run(automaton, text, range(6)))
+
+
 def test_many_threads_may_walk_one_automaton_at_once():
     automaton, random = sample()
     text = texts(random, 6)

@@ -4,57 +4,50 @@ import shutil
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import retomaton_dist as rd
 from retomaton_dist.automaton.automaton import Automaton
-from retomaton_dist.automaton.layout import arrange
+from retomaton_dist.automaton.layout import arrange, slot_order
 from retomaton_dist.errors import BadInput, DamagedStore, NotAStore, StageMissing
-from storage import states
-from storage.store import Store, writing
+from retomaton_dist.stages.compile_pieces import pieces
+from storage.states import States
+from storage.store import Store
 from storage.verify import verify
-from tests.conftest import TINY_DIMENSION as DIMENSION
 from tests.conftest import contents
+from tests.stages.alone import (
+    DIMENSION,
+    STATES,
+    compile_alone,
+    make_store,
+    random_states,
+    write_clustering,
+)
 
-# A store is compiled anew for most of these: minutes on two cores.
-pytestmark = pytest.mark.slow
-
-STATES = 37
+ENTRIES = 5000
+SMALL = {"unit_entries": 700, "code_size": 8}
 QUIET = {"progress": "none", "workers": 1}
 
 
-def cluster_at_random(path, name="kmeans", datastore=None):
-    """Leave a clustering as the stage does, without its work."""
-    store = Store.open(path)
-    entries = store.datastore().shape.entries
-    numbers = np.random.default_rng(3).integers(0, STATES, entries).astype(np.uint32)
-    numbers[numbers == 5] = 6  # a state without members
-    digest = datastore or store.stage("extract").digest
-    with writing(path) as writer:
-        writer.begin(f"cluster/{name}", {"algorithm": "kmeans", "datastore": digest}, 1, {})
-        files = states.write_states(path, name, numbers)
-        sizes = np.bincount(numbers, minlength=STATES).astype(np.int64)
-        files |= states.write_column(path, name, "sizes", sizes)
-        writer.finish_merged(f"cluster/{name}", files, {"states": STATES, "entries": entries})
-    return numbers
-
-
 @pytest.fixture(scope="module")
-def clustered(tmp_path_factory, small_store):
+def clustered(tmp_path_factory):
     """A store with one clustering. Alter only copies."""
-    path = small_store.copy(tmp_path_factory.mktemp("compile")).path
-    return path, cluster_at_random(path)
+    path = make_store(tmp_path_factory.mktemp("clustered") / "a.store", ENTRIES)
+    write_clustering(path, random_states(ENTRIES))
+    return path
 
 
 @pytest.fixture
 def store(clustered, tmp_path):
-    return shutil.copytree(clustered[0], tmp_path / "b.store")
+    return shutil.copytree(clustered, tmp_path / "b.store")
 
 
 @pytest.fixture(scope="module")
 def compiled(clustered, tmp_path_factory):
     """The same store with an automaton of small units. Alter only copies."""
-    path = shutil.copytree(clustered[0], tmp_path_factory.mktemp("compiled") / "c.store")
-    rd.compile(path, unit_entries=2500, **QUIET)
+    path = shutil.copytree(clustered, tmp_path_factory.mktemp("compiled") / "c.store")
+    compile_alone(path, **SMALL)
     return path
 
 
@@ -63,81 +56,131 @@ def expected_columns(path, numbers):
     return arrange(numbers, datastore.values, datastore.pointers, STATES)
 
 
-def test_columns_equal_the_layout_made_in_memory(clustered, compiled):
-    automaton = rd.open(compiled).automaton("kmeans")
-    expected = expected_columns(compiled, clustered[1])
+def assert_columns(automaton, expected):
     for name, column in expected._asdict().items():
         found = getattr(automaton.columns, name)
         assert found.dtype == column.dtype
         assert np.array_equal(found, column), name
 
 
-def test_codes_stand_for_the_keys(clustered, compiled):
+def test_columns_equal_the_layout_made_in_memory(compiled):
+    automaton = rd.open(compiled).automaton("kmeans")
+    assert_columns(automaton, expected_columns(compiled, random_states(ENTRIES)))
+
+
+def test_slot_order_is_that_of_state_value_and_entry():
+    random = np.random.default_rng(0)
+    states, values = random.integers(0, 9, 500), random.integers(0, 9, 500).astype(np.int32)
+    found = slot_order(states.astype(np.uint32), values).tolist()
+    assert found == sorted(range(500), key=lambda entry: (states[entry], values[entry], entry))
+    assert slot_order(states << 58, values).tolist() == found, "too wide to be packed"
+
+
+@given(st.integers(200, 900), st.integers(0, 3), st.integers(0, 99))
+@settings(max_examples=15)
+def test_a_state_larger_than_a_unit_comes_in_pieces_of_about_a_unit(clustered, most, others, seed):
+    store = Store.open(clustered)
+    values = store.datastore().values
+    numbers = np.random.default_rng(seed).integers(0, others + 1, ENTRIES).astype(np.uint32)
+    made = States(store.path, "kmeans", others + 1, store.datastore())
+    made.__dict__["state_of_entry"] = numbers
+    wanted = np.flatnonzero(numbers == 0).tolist()
+    found = list(pieces(made, 0, 1, len(wanted), most))
+    assert max(len(piece.entries) for piece in found) < 2 * most
+    entries = np.concatenate([piece.entries for piece in found]).tolist()
+    assert entries == sorted(wanted, key=lambda entry: (values[entry], entry))
+
+
+def test_one_state_may_hold_nearly_all_entries(store):
+    numbers = np.where(np.arange(ENTRIES) % 50 == 7, 3, 11).astype(np.uint32)
+    write_clustering(store, numbers, "giant")
+    compile_alone(store, states="giant", **SMALL)
+    automaton = rd.open(store).automaton("giant")
+    assert_columns(automaton, expected_columns(store, numbers))
+    compile_alone(store, states="giant", name="whole", code_size=8)
+    for name in ("codes", "cells", "brackets", "nexts"):
+        cut = (store / "automata" / "giant" / f"{name}.arrow").read_bytes()
+        assert cut == (store / "automata" / "whole" / f"{name}.arrow").read_bytes()
+
+
+def test_codes_stand_for_the_keys(compiled):
     automaton = rd.open(compiled).automaton("kmeans")
     keys = Store.open(compiled).datastore().keys.astype(np.float64)
-    query = np.random.default_rng(0).normal(size=(1, DIMENSION))
+    query = np.random.default_rng(0).normal(size=(1, DIMENSION)) * 3
     every = np.arange(automaton.entries)[None]
     found = automaton.neighbours(automaton.ready(query), every).distances[0]
     exact = ((keys - query) ** 2).sum(axis=1)
-    assert np.abs(found - exact).mean() < 0.05 * exact.mean()
-    assert np.corrcoef(found, exact)[0, 1] > 0.99
+    assert np.abs(found - exact).mean() < 0.1 * exact.mean()
+    assert np.corrcoef(found, exact)[0, 1] > 0.97
 
 
 def test_fp16_holds_the_keys_themselves(store):
-    rd.compile(store, codec="fp16", name="exact", unit_entries=3000, **QUIET)
+    compile_alone(store, codec="fp16", name="exact", unit_entries=900)
     automaton = rd.open(store).automaton("exact")
     keys = Store.open(store).datastore().keys
     assert np.array_equal(automaton.codec.codes.keys, keys[automaton.columns.entries].view("u2"))
 
 
-@pytest.mark.parametrize("workers", [2, 3])
-def test_bytes_do_not_depend_on_the_number_of_workers(store, compiled, workers):
-    rd.compile(store, unit_entries=2500, **{**QUIET, "workers": workers})
+@pytest.mark.parametrize("workers", [2, pytest.param(3, marks=pytest.mark.slow)])
+def test_bytes_do_not_depend_on_the_number_of_workers(ray_local, store, compiled, workers):
+    rd.compile(store, **SMALL, **{**QUIET, "workers": workers})
     assert automaton_bytes(store) == automaton_bytes(compiled)
 
 
 def automaton_bytes(path):
     found = contents(path / "automata") | contents(path / "codecs")
-    assert {"kmeans/values.arrow", "pq32/codes.arrow"} <= set(found)
+    assert {"kmeans/values.arrow", "pq8/codes.arrow"} <= set(found)
     return found
-
-
-@pytest.mark.parametrize("done", [1, 5, 9])
-def test_a_run_that_broke_off_goes_on_and_ends_with_the_same_bytes(
-    store, compiled, monkeypatch, done
-):
-    from retomaton_dist.stages import compile as compiling
-
-    run_rounds = compiling.run_rounds
-
-    def break_off(plan, rounds, *rest):
-        shortened = [[unit for unit in group if unit < done] for group in rounds]
-        run_rounds(plan, shortened, *rest)
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(compiling, "run_rounds", break_off)
-    with pytest.raises(KeyboardInterrupt):
-        rd.compile(store, unit_entries=2500, **QUIET)
-    assert Store.open(store).units("compile/kmeans") == set(range(done))
-    monkeypatch.setattr(compiling, "run_rounds", run_rounds)
-    rd.compile(store, unit_entries=2500, **QUIET)
-    assert automaton_bytes(store) == automaton_bytes(compiled)
 
 
 def test_another_run_changes_nothing_and_verify_finds_nothing(compiled):
     before = contents(compiled)
-    rd.compile(compiled, unit_entries=2500, **QUIET)
+    compile_alone(compiled, **SMALL)
     assert contents(compiled) == before
     checked = verify(Store.open(compiled))
     assert (checked.findings, checked.leftovers) == ([], [])
 
 
-def test_without_clusters_every_entry_is_a_state(store):
+@pytest.mark.parametrize(
+    "name",
+    [
+        "codecs/pq8/codes.arrow",
+        "codecs/pq8/centroids.arrow",
+        "states/kmeans/state_of_entry.arrow",
+        "datastore.zarr/values/c/1",
+        "datastore.zarr/pointers/c/2",
+    ],
+)
+def test_flipped_bits_in_what_is_read_are_found_before_anything_is_made_of_it(
+    compiled, tmp_path, name
+):
+    store = shutil.copytree(compiled, tmp_path / "flipped.store")
+    data = bytearray((store / name).read_bytes())
+    data[len(data) // 2] ^= 1
+    (store / name).write_bytes(data)
+    with pytest.raises(DamagedStore, match=name):
+        compile_alone(store, name="again", **SMALL)
+    units = Store.open(store).units("compile/again")
+    assert len(units) < 4, "no entry was put in order"
+
+
+def test_sizes_that_do_not_match_the_states_are_refused(store):
+    numbers = random_states(ENTRIES)
+    others = np.where(numbers == 0, 1, numbers)
+    write_clustering(store, numbers, "wrong", sizes_of=others)
+    with pytest.raises(DamagedStore, match="sizes do not match"):
+        compile_alone(store, states="wrong", **SMALL)
+
+
+def test_without_clusters_every_entry_is_a_state(ray_local, store):
     rd.cluster(store, algorithm="none", **QUIET)
-    rd.compile(store, states="none", **QUIET)
+    compile_alone(store, states="none", **SMALL)
     automaton = rd.open(store).automaton("none")
     assert automaton.states == automaton.entries
     assert automaton.members(7).tolist() == [7]
+    datastore = Store.open(store).datastore()
+    every = np.arange(ENTRIES)
+    assert_columns(automaton, arrange(every, datastore.values, datastore.pointers, ENTRIES))
 
 
 def test_pruned_keys_are_not_missed(store, command):
@@ -145,14 +188,14 @@ def test_pruned_keys_are_not_missed(store, command):
     assert refused.returncode == 2
     assert "retomaton compile" in refused.stderr
     assert command("prune", store).returncode == 2
-    rd.compile(store, unit_entries=2500, **QUIET)
+    compile_alone(store, **SMALL)
     before = rd.open(store).automaton("kmeans").weights([1], np.ones(DIMENSION))
     assert command("prune", store, "--keys").returncode == 0
     assert not list(store.glob("datastore.zarr/keys/c/*"))
     after = rd.open(store).automaton("kmeans").weights([1], np.ones(DIMENSION))
     assert np.array_equal(before.weights, after.weights)
     assert rd.open(store).entry(3).number == 3
-    rd.compile(store, name="again", **QUIET)
+    compile_alone(store, name="again", code_size=8)
     checked = verify(Store.open(store))
     assert (checked.findings, checked.leftovers) == ([], [])
     with pytest.raises(StageMissing, match="keys were dropped"):
@@ -161,19 +204,19 @@ def test_pruned_keys_are_not_missed(store, command):
 
 def test_a_clustering_that_is_not_there_or_of_another_store_is_refused(store):
     with pytest.raises(StageMissing, match="cluster/fine has not been run"):
-        rd.compile(store, states="fine", **QUIET)
-    cluster_at_random(store, "foreign", datastore="0" * 64)
+        compile_alone(store, states="fine")
+    write_clustering(store, random_states(ENTRIES), "foreign", "0" * 64)
     with pytest.raises(BadInput, match="another datastore"):
-        rd.compile(store, states="foreign", **QUIET)
+        compile_alone(store, states="foreign")
 
 
 def test_impossible_settings_are_refused(store):
     with pytest.raises(BadInput, match="divisor of 32"):
-        rd.compile(store, code_size=5, **QUIET)
+        compile_alone(store, code_size=5)
     with pytest.raises(BadInput, match="--unit-entries 0"):
-        rd.compile(store, unit_entries=0, **QUIET)
+        compile_alone(store, unit_entries=0)
     with pytest.raises(BadInput, match="--name"):
-        rd.compile(store, name="../x", **QUIET)
+        compile_alone(store, name="../x")
 
 
 def test_missing_truncated_and_foreign_automata_are_refused(compiled, tmp_path):
@@ -191,7 +234,10 @@ def test_missing_truncated_and_foreign_automata_are_refused(compiled, tmp_path):
         Automaton.open(folder)
 
 
-def test_the_command_says_what_was_made(compiled, command):
-    done = command("compile", compiled, "--unit-entries", 2500, "--progress", "none")
+@pytest.mark.slow
+def test_the_command_says_what_was_made(small_store, tmp_path, command):
+    path = small_store.copy(tmp_path).path
+    write_clustering(path, random_states(Store.open(path).datastore().shape.entries))
+    done = command("compile", path, "--code-size", 4, "--progress", "none")
     assert done.returncode == 0
     assert "37 states over" in done.stdout

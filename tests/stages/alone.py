@@ -1,0 +1,97 @@
+"""The stages `codec` and `compile` in this process, without Ray, over a small store of random keys.
+
+The store is what the stages before leave, made through the storage layer. Units are the stages' own
+and run one after the other; only the actors that would run them are left out.
+"""
+
+from dataclasses import dataclass, field
+from unittest.mock import patch
+
+import numpy as np
+
+from retomaton_dist.settings import CompileSettings, WorkerSettings
+from retomaton_dist.stages import codec
+from retomaton_dist.stages import compile as compiling
+from storage import datastore, records, states
+from storage.canonical import content_hash
+from storage.datastore import Shape
+from storage.records import Record
+from storage.store import Store, writing
+from tests.storage import make
+
+DIMENSION = 32
+STATES = 37
+CHUNK_ENTRIES = make.CHUNK_ENTRIES
+CONFIG = {"unit_chunks": 1}
+
+
+@dataclass(frozen=True)
+class Alone:
+    """Stands where a session with a cluster would: there is nobody to hand units to."""
+
+    settings: WorkerSettings = field(default_factory=WorkerSettings)
+
+    def crew(self, gpu):
+        """Nobody."""
+
+
+def run_here(plan, rounds, make_worker, _):
+    """Do all units of all rounds here."""
+    worker = make_worker()
+    for unit in (unit for group in rounds for unit in group):
+        worker.run((unit, plan.units[unit]))
+
+
+def compile_alone(path, **settings):
+    """`retomaton compile`, or what is missing of it."""
+    with (
+        patch.object(codec, "run_rounds", run_here),
+        patch.object(compiling, "run_rounds", run_here),
+        writing(path) as writer,
+    ):
+        compiling.compile_automaton(writer, CompileSettings(**settings), Alone())
+
+
+def make_store(path, entries, dimension=DIMENSION):
+    """A store that was extracted: keys lie around a few centres."""
+    with writing(path) as writer:
+        make.tokenize(writer, make.sample_documents(entries))
+        words = Store.open(path).corpus()
+        random = np.random.default_rng(2)
+        centres = random.normal(size=(8, dimension)) * 3
+        keys = centres[random.integers(0, 8, entries)] + random.normal(size=(entries, dimension))
+        shape = Shape(entries, dimension, CHUNK_ENTRIES)
+        writer.begin("extract", CONFIG, shape.chunks, {})
+        for chunk in range(shape.chunks):
+            first, last = shape.chunk_range(chunk)
+            files = datastore.create(path, shape)
+            written = datastore.write_chunk(
+                path,
+                chunk,
+                keys[first:last].astype(np.float16),
+                words.values(first, last),
+                words.pointers(first, last),
+            )
+            records.write(path, "extract", Record(chunk, content_hash(CONFIG), written))
+        facts = {"entries": entries, "dimension": dimension, "chunk_entries": CHUNK_ENTRIES}
+        writer.finish("extract", files, facts)
+    return path
+
+
+def random_states(entries, seed=3):
+    """States of all entries; one state has no members."""
+    numbers = np.random.default_rng(seed).integers(0, STATES, entries).astype(np.uint32)
+    numbers[numbers == 5] = 6
+    return numbers
+
+
+def write_clustering(path, numbers, name="kmeans", datastore_digest=None, sizes_of=None):
+    """Leave a clustering as the stage does, without its work; its sizes may be those of another."""
+    digest = datastore_digest or Store.open(path).stage("extract").digest
+    with writing(path) as writer:
+        writer.begin(f"cluster/{name}", {"algorithm": "kmeans", "datastore": digest}, 1, {})
+        files = states.write_states(path, name, numbers)
+        counted = numbers if sizes_of is None else sizes_of
+        sizes = np.bincount(counted, minlength=STATES).astype(np.int64)
+        files |= states.write_column(path, name, "sizes", sizes)
+        writer.finish_merged(f"cluster/{name}", files, {"states": STATES, "entries": len(numbers)})
