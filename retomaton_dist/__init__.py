@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from retomaton_dist.automaton.automaton import Automaton
     from retomaton_dist.building import build, cluster, compile, extract, tokenize  # noqa: A004
     from retomaton_dist.dry_run.build import estimate
-    from retomaton_dist.evaluating import evaluate, report
+    from retomaton_dist.evaluating import evaluate
     from retomaton_dist.evaluation.results import Evaluation
     from retomaton_dist.reader import StoreReader
     from retomaton_dist.search.build import index
@@ -39,7 +39,6 @@ __all__ = [
     "extract",
     "index",
     "open",
-    "report",
     "tokenize",
 ]
 
@@ -52,7 +51,6 @@ _PLACES = {
     "index": "retomaton_dist.search.build",
     "estimate": "retomaton_dist.dry_run.build",
     "evaluate": "retomaton_dist.evaluating",
-    "report": "retomaton_dist.evaluating",
     "Evaluation": "retomaton_dist.evaluation.results",
     "Automaton": "retomaton_dist.automaton.automaton",
     "StoreReader": "retomaton_dist.reader",

@@ -26,6 +26,7 @@ from retomaton_dist.stages import compile as compiling
 from retomaton_dist.stages import extract as extracting
 from retomaton_dist.stages import index as indexing
 from retomaton_dist.stages import tokenize as tokenizing
+from storage import prune
 from storage.datastore import Shape
 from storage.store import Store, StoreWriter, writing
 
@@ -195,5 +196,9 @@ def _extract(
 
 def _index(writer: StoreWriter, settings: IndexSettings, session: Session) -> None:
     store = Store.open(writer.path.resolve())
+    if prune.STAGE in store.manifest.stages:
+        # The plan looks at keys, which are gone; the index itself must be there.
+        store.stage(f"index/{settings.name}")
+        return
     planned = indexing.plan_index(store, settings, session.settings.threads)
     indexing.index(writer, planned, settings, session)

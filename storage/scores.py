@@ -1,5 +1,6 @@
 """Per-token results: Parquet files, one per unit, whose columns are numbers or rows of numbers."""
 
+import contextlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -27,11 +28,11 @@ class ScoreWriter:
 
     def __init__(self, path: Path, facts: Json) -> None:
         self._facts = {_FACTS: json.dumps(facts, sort_keys=True).encode()}
-        self._context = files.replacing(path)
+        self._path, self._opened = path, contextlib.ExitStack()
         self._writer: parquet.ParquetWriter | None = None
 
     def __enter__(self) -> Self:
-        self._file = self._context.__enter__()
+        self._file = self._opened.enter_context(files.replacing(self._path))
         return self
 
     def write(self, columns: Mapping[str, NDArray[Any]]) -> None:
@@ -40,6 +41,8 @@ class ScoreWriter:
         table = table.replace_schema_metadata(self._facts)
         if self._writer is None:
             self._writer = parquet.ParquetWriter(self._file, table.schema, compression="zstd")
+            # Before the file is closed, whatever happens: Parquet writes to it until then.
+            self._opened.callback(self._writer.close)
         self._writer.write_table(table)
 
     def __exit__(
@@ -48,9 +51,7 @@ class ScoreWriter:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if self._writer is not None and kind is None:
-            self._writer.close()
-        self._context.__exit__(kind, error, trace)
+        self._opened.__exit__(kind, error, trace)
 
     @property
     def result(self) -> FileDigest:
@@ -114,7 +115,8 @@ class _clear_damage:  # noqa: N801 - used as a block
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if isinstance(error, OSError | KeyError | ValueError | pa.ArrowException):
+            first, *_ = [*str(error).splitlines(), ""]
             raise DamagedStore(
-                f"{self._path} is missing or no whole file of scores: {error}; delete its folder "
+                f"{self._path} is missing or no whole file of scores: {first}; delete its folder "
                 f"and evaluate again"
             ) from error

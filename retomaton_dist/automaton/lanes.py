@@ -220,7 +220,9 @@ class Lanes:
         chosen = np.atleast_1d(np.asarray(lanes, np.int64))
         if len(chosen) and not 0 <= chosen.min() <= chosen.max() < len(self):
             raise BadInput(f"a lane is outside 0..{len(self) - 1}")
-        if len(np.unique(chosen)) != len(chosen):
+        named = np.zeros(len(self), np.bool_)
+        named[chosen] = True
+        if np.count_nonzero(named) != len(chosen):
             raise BadInput("a lane is named twice in one call")
         return chosen
 

@@ -16,7 +16,7 @@ from pathlib import Path
 LEFT_OUT = {"test", "tests", "idlelib", "pydoc_data", "encodings", "site-packages", "__pycache__"}
 # Bounds of the hash, a number from 0 to 1; the corpus comes to about 400,000 entries.
 PARTS = {"corpus": (0.0, 0.2), "calibration": (0.2, 0.5), "test": (0.5, 0.8)}
-SHORT_BYTES = 12_000
+SHORT_BYTES = 8_000
 
 
 def prepare(folder: Path) -> dict[str, Path]:

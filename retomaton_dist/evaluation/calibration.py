@@ -22,12 +22,17 @@ Found = Mapping[str, Calibrated]
 def calibrate(
     out: Path, methods: Sequence[Method], scores: Scores | None, setup: Setup, inputs: Json
 ) -> Found:
-    """Calibrate, or read what an earlier run with the same inputs found."""
+    """Calibrate, or read what an earlier run with the same inputs found.
+
+    What is found anew is kept at once, but not if a text was scored before: its results are made
+    with what was found then, until `keep` is called after the text was scored for this.
+    """
     known = read(out, inputs)
-    if known is not None and all(method.name in known for method in methods):
+    if known is not None:
         return known
     found = {method.name: method.calibrate(scores, setup) for method in methods}
-    _write(out, found, inputs)
+    if not (out / "text").exists():
+        keep(out, found, inputs)
     return found
 
 
@@ -50,15 +55,8 @@ def read(out: Path, inputs: Json | None = None) -> Found | None:
     }
 
 
-def temperatures_of(found: Found) -> set[float]:
-    """Every temperature that methods settled on, and what they need around it."""
-    degrees: set[float] = set()
-    for calibrated in found.values():
-        degrees |= set(_temperatures(calibrated.facts))
-    return degrees
-
-
-def _write(out: Path, found: Found, inputs: Json) -> None:
+def keep(out: Path, found: Found, inputs: Json) -> None:
+    """Keep what was found from these inputs, in place of what was found before."""
     arrays = {
         f"{name}:{key}": np.ascontiguousarray(array)
         for name, calibrated in found.items()
@@ -67,6 +65,14 @@ def _write(out: Path, found: Found, inputs: Json) -> None:
     files.write(out / ARRAYS, save(arrays))
     facts = {name: calibrated.facts for name, calibrated in found.items()}
     canonical.write(out / FACTS, {"methods": facts, "inputs": inputs})
+
+
+def temperatures_of(found: Found) -> set[float]:
+    """Every temperature that methods settled on, and what they need around it."""
+    degrees: set[float] = set()
+    for calibrated in found.values():
+        degrees |= set(_temperatures(calibrated.facts))
+    return degrees
 
 
 def _below(arrays: Mapping[str, Any], prefix: str) -> dict[str, Any]:

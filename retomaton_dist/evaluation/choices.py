@@ -88,8 +88,8 @@ def _taus(settings: EvaluateSettings) -> tuple[float, ...] | None:
 
 def _check_constants(settings: EvaluateSettings) -> None:
     weight, temperature = settings.lambda_, settings.temperature
-    if weight is not None and not 0 <= weight <= 1:
-        raise BadInput(f"--lambda {weight:g}: must be between 0 and 1")
+    if weight is not None:
+        check_weight(weight)
     if temperature is not None and not 0 < temperature < math.inf:
         raise BadInput(f"--temperature {temperature:g}: must be above 0")
     for flag, number in (
@@ -98,6 +98,12 @@ def _check_constants(settings: EvaluateSettings) -> None:
     ):
         if number is not None and number < 1:
             raise BadInput(f"{flag} {number}: at least 1 is needed")
+
+
+def check_weight(weight: float) -> None:
+    """Refuse a lambda that is no share, and 1: a token that no candidate has were impossible."""
+    if not 0 <= weight < 1:
+        raise BadInput(f"--lambda {weight:g}: must be at least 0 and below 1")
 
 
 def _items(listed: str | None) -> list[str]:

@@ -15,6 +15,8 @@ from retomaton_dist.evaluation.walking import Walked
 from retomaton_dist.methods.method import CurvePoint
 from storage.canonical import Json
 
+LARGEST_LOSS = 700.0
+
 
 @dataclass(frozen=True)
 class Measured:
@@ -72,16 +74,16 @@ class Measurer:
         }
 
     def _perplexities(self, log_p: Floats) -> Json:
-        total = -float(log_p.sum())
+        loss = -float(log_p.mean())
         interval = self.resampling.interval(log_p)
         # A word has so many tokens on average, and so many times the loss.
-        power = len(log_p) / self.words if self.words else math.nan
-        per_word = None if interval is None else [bound**power for bound in interval]
+        tokens = len(log_p) / self.words if self.words else math.inf
+        per_word = interval and [_exponential(tokens * math.log(bound)) for bound in interval]
         return {
-            "perplexity": math.exp(total / len(log_p)),
+            "perplexity": math.exp(loss),
             "interval": interval,
-            "perplexity_per_word": math.exp(total / self.words) if self.words else None,
-            "interval_per_word": per_word if self.words else None,
+            "perplexity_per_word": _exponential(tokens * loss),
+            "interval_per_word": None if not per_word or None in per_word else per_word,
         }
 
     def _ratio(self, log_p: Floats, baseline: Floats) -> Json:
@@ -123,6 +125,11 @@ def _after_last_search(documents: NDArray[np.int32], searched: NDArray[np.bool_]
     last = np.maximum.accumulate(np.where(searched, np.arange(len(documents)), -1))[ends]
     starts = np.concatenate([[-1], ends[:-1]])
     return int((ends - np.maximum(last, starts)).sum())
+
+
+def _exponential(loss: float) -> float | None:
+    """Perplexity of a loss; None if it is beyond all numbers, as in scripts without spaces."""
+    return math.exp(loss) if loss < LARGEST_LOSS else None
 
 
 def _plain(tau: float) -> float | str:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from retomaton_dist.errors import BadInput, NotAStore
 from retomaton_dist.evaluation import calibration as calibrating
+from retomaton_dist.evaluation.choices import check_weight
 from retomaton_dist.evaluation.measure import Measured, Measurer, measure_all
 from retomaton_dist.evaluation.run import SETTINGS, SWEEP
 from retomaton_dist.evaluation.scores import Scores
@@ -66,6 +67,7 @@ class Evaluation:
 
     def points(self, overrides: Overrides = NOTHING) -> Iterator[tuple[CurvePoint, Scores]]:
         """Every point with the scores that it is measured from."""
+        check_overrides(overrides, self.temperatures)
         found = calibrating.read(self.path)
         assert found is not None, "settings are written after calibration"
         taus = self.settings["setup"]["taus"]
@@ -76,7 +78,7 @@ class Evaluation:
         live, text = self.settings["mode"] == "live", self.text
         opened: dict[str, Scores] = {}
         for method in choose_methods(",".join(self.settings["methods"])):
-            calibrated = overridden(found[method.name], overrides, self.temperatures)
+            calibrated = overridden(found[method.name], overrides)
             for point in method.points(setup, calibrated):
                 name = point.pass_name if live else SWEEP
                 if name not in opened:
@@ -110,21 +112,23 @@ def measure_evaluation(
     return shown if shown else (None, None)
 
 
-def overridden(
-    calibrated: Calibrated, overrides: Overrides, temperatures: list[float]
-) -> Calibrated:
-    """What calibration found, with other constants; networks keep theirs."""
-    if overrides == NOTHING or calibrated.arrays:
-        return calibrated
+def check_overrides(overrides: Overrides, temperatures: list[float]) -> None:
+    """Refuse constants that make no sense, and temperatures that the text was not scored for."""
     if overrides.temperature is not None and overrides.temperature not in temperatures:
         grid = ", ".join(f"{degree:g}" for degree in temperatures)
         raise BadInput(
             f"--temperature {overrides.temperature:g}: the text was scored for {grid}; choose one"
         )
-    if overrides.weight is not None and not 0 <= overrides.weight <= 1:
-        raise BadInput(f"--lambda {overrides.weight:g}: must be between 0 and 1")
+    if overrides.weight is not None:
+        check_weight(overrides.weight)
     if overrides.pointer_weight is not None and not 0 < overrides.pointer_weight < math.inf:
         raise BadInput(f"--pointer-weight {overrides.pointer_weight:g}: must be above 0")
+
+
+def overridden(calibrated: Calibrated, overrides: Overrides) -> Calibrated:
+    """What calibration found, with other constants; networks keep theirs."""
+    if calibrated.arrays:
+        return calibrated
     given = {
         "lambda": overrides.weight,
         "temperature": overrides.temperature,

@@ -26,6 +26,7 @@ from retomaton_dist.evaluation.text import TextPlan, check_apart, plan_text
 from retomaton_dist.evaluation.walks import each_once
 from retomaton_dist.methods.method import CurvePoint, Setup
 from retomaton_dist.runtime.cluster import Session
+from retomaton_dist.runtime.threads import torch_limited
 from retomaton_dist.settings import WorkerSettings
 from retomaton_dist.stages.runner import made_with
 from retomaton_dist.stages.score import choose_documents, score
@@ -59,7 +60,8 @@ def run_evaluation(
         calibrated_scores, setup = _calibration_pass(prepared, texts, out, session)
         inputs = _calibration_inputs(out, prepared, setup, calibrated_scores)
         methods = prepared.choices.methods
-        found = calibrating.calibrate(out, methods, calibrated_scores, setup, inputs)
+        with torch_limited(workers.threads):
+            found = calibrating.calibrate(out, methods, calibrated_scores, setup, inputs)
         chosen = _with_taus(setup, prepared, calibrated_scores)
         points = [
             point for method in methods for point in method.points(chosen, found[method.name])
@@ -67,16 +69,19 @@ def run_evaluation(
         temperatures = _temperatures(calibrating.temperatures_of(found))
         with writing(out / "text") as writer:
             facts = _text_pass(writer, prepared, texts.text, points, temperatures, session)
+        if calibrating.read(out, inputs) is None:
+            calibrating.keep(out, found, inputs)
         canonical.write(out / SETTINGS, _record(prepared, texts, chosen, facts, session))
     return out
 
 
 def _texts(prepared: Prepared) -> Texts:
     settings, store, model = prepared.settings, prepared.store, prepared.model
-    text = plan_text(store, settings.text, settings.split, settings.field, model)
+    cut = settings.split, settings.field
+    text = plan_text("--text", settings.text, *cut, store, model)
     if not settings.calibrate_on:
         return Texts(text, None)
-    held = plan_text(store, settings.calibrate_on, settings.split, settings.field, model)
+    held = plan_text("--calibrate-on", settings.calibrate_on, *cut, store, model)
     if not settings.same_text:
         check_apart(text, held)
     return Texts(text, held)

@@ -29,8 +29,9 @@ def forgetful(automaton: str) -> WalkSpec:
 
 
 def format_tau(tau: float) -> str:
-    """A threshold as people write it."""
-    return f"{tau:g}"
+    """A threshold as people write it; others have other names, however near they are."""
+    short = f"{tau:g}"
+    return short if float(short) == tau else repr(tau)
 
 
 def each_once(specs: Iterable[WalkSpec]) -> list[WalkSpec]:

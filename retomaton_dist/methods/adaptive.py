@@ -23,14 +23,38 @@ from retomaton_dist.evaluation.scores import Scores
 from retomaton_dist.evaluation.walking import Walked
 from retomaton_dist.evaluation.walks import WalkSpec
 from retomaton_dist.methods.constant import as_facts, find_constants, from_facts
+from retomaton_dist.methods.held_out import held_out
 from retomaton_dist.methods.method import Calibrated, CurvePoint, Method, Setup
-from retomaton_dist.methods.mixture_network import MixtureNetwork, train_mixture
+from retomaton_dist.methods.mixture_network import SEED, MixtureNetwork, train_mixture
+from retomaton_dist.methods.retomaton import POINTER_WEIGHTS
 from storage.canonical import Json
 
+# Share of the calibration text that tells when a network has learned enough.
+HELD_OUT = 0.15
+LEAST_SHARE = 0.02
 # Factors of the calibrated temperature: how many candidates are about as near as the nearest.
 CROWDS = (0.5, 1.0, 2.0)
-# Versions of p_auto: factors of the calibrated temperature, and pointer weights.
-VERSIONS = ((0.5, 1.0), (1.0, 1.0), (2.0, 1.0), (1.0, 8.0), (2.0, 8.0))
+
+
+@dataclass(frozen=True)
+class Bases:
+    """The constants of `retomaton+pw` and of `retomaton`, which versions of p_auto vary."""
+
+    weighed: Constants
+    plain: Constants
+
+    def versions(self) -> list[tuple[float, float]]:
+        """Temperature and pointer weight of each version; the first is that of `retomaton+pw`."""
+        weighed, plain = self.weighed, self.plain
+        return [
+            *((weighed.temperature * factor, weighed.pointer_weight) for factor in (1.0, 0.5)),
+            *((plain.temperature * factor, plain.pointer_weight) for factor in (1.0, 0.5, 2.0)),
+        ]
+
+    def begin(self) -> list[float]:
+        """Shares of the LM and of each version that are those of `retomaton+pw`, almost."""
+        weight = self.weighed.weight
+        return [1 - weight, weight, *[LEAST_SHARE] * (len(self.versions()) - 1)]
 
 
 @dataclass(frozen=True)
@@ -38,12 +62,12 @@ class AdaptiveMixing:
     """p = sum of learned shares of p_lm and of versions of p_auto."""
 
     network: MixtureNetwork
-    temperature: float
+    bases: Bases
 
     def __call__(self, scores: Scores, walked: Walked) -> Floats:
         """Log-probability of every token."""
-        shares = self.network.log_shares(features(scores, walked, self.temperature))
-        logs: Floats = shares + versions(scores, walked, self.temperature)
+        shares = self.network.log_shares(features(scores, walked, self.bases.plain.temperature))
+        logs: Floats = shares + versions(scores, walked, self.bases)
         mixed: Floats = np.logaddexp.reduce(logs, axis=1)
         return mixed
 
@@ -64,9 +88,14 @@ class AdaptiveLambda(Method):
         facts: Json = {}
         arrays: dict[str, NDArray[Any]] = {}
         for name in setup.automata:
-            constants = find_constants(scores, WalkSpec(name, math.inf), setup)
-            network, learned = _train(scores, name, setup, constants)
-            facts[name] = {**as_facts(constants), **learned}
+            spec = WalkSpec(name, math.inf)
+            bases = Bases(
+                find_constants(scores, spec, setup, POINTER_WEIGHTS),
+                find_constants(scores, spec, setup),
+            )
+            network, learned = _train(scores, name, setup, bases)
+            begun = {"weighed": as_facts(bases.weighed), "plain": as_facts(bases.plain)}
+            facts[name] = {**begun, **learned}
             arrays |= {f"{name}.{key}": array for key, array in network.arrays().items()}
         return Calibrated(facts, arrays)
 
@@ -81,23 +110,27 @@ class AdaptiveLambda(Method):
                     if key.startswith(prefix)
                 }
             )
-            constants = from_facts(calibrated.facts[name])
-            mixing = AdaptiveMixing(network, constants.temperature)
+            found = calibrated.facts[name]
+            bases = Bases(from_facts(found["weighed"]), from_facts(found["plain"]))
+            mixing = AdaptiveMixing(network, bases)
             facts = {"lambda": None, "temperature": None, "pointer_weight": None}
             for tau in setup.taus[name]:
                 yield CurvePoint(self.name, WalkSpec(name, tau), mixing, facts=facts)
 
 
 def _train(
-    scores: Scores, name: str, setup: Setup, constants: Constants
+    scores: Scores, name: str, setup: Setup, bases: Bases
 ) -> tuple[MixtureNetwork, dict[str, float]]:
     seen, components = [], []
     for tau in setup.taus[name]:
         walked = scores.walk(WalkSpec(name, tau).label)
-        seen.append(features(scores, walked, constants.temperature))
-        components.append(versions(scores, walked, constants.temperature))
-    documents = np.tile(scores.document, len(seen))
-    return train_mixture(np.concatenate(seen), np.concatenate(components), documents)
+        seen.append(features(scores, walked, bases.plain.temperature))
+        components.append(versions(scores, walked, bases))
+    # The same positions of every walk: one that is held out is learned from nowhere.
+    held = np.tile(held_out(scores.document, HELD_OUT, SEED), len(seen))
+    return train_mixture(
+        np.concatenate(seen), np.concatenate(components), held, begin=bases.begin()
+    )
 
 
 def features(scores: Scores, walked: Walked, temperature: float) -> NDArray[np.float32]:
@@ -123,14 +156,14 @@ def features(scores: Scores, walked: Walked, temperature: float) -> NDArray[np.f
     return np.stack(columns, axis=1).astype(np.float32)
 
 
-def versions(scores: Scores, walked: Walked, temperature: float) -> NDArray[np.float32]:
+def versions(scores: Scores, walked: Walked, bases: Bases) -> NDArray[np.float32]:
     """Log-probability of the token under p_lm and each version of p_auto: [rows, 1 + versions].
 
     Without candidates, every version is p_lm.
     """
     columns = [scores.log_lm.astype(np.float64)]
-    for factor, pointer_weight in VERSIONS:
-        place = scores.temperatures.index(factor * temperature)
-        log_auto = log_automaton(walked.sums[:, place].astype(np.float64), pointer_weight)
+    for temperature, pointer_weight in bases.versions():
+        sums = walked.sums[:, scores.temperatures.index(temperature)].astype(np.float64)
+        log_auto = log_automaton(sums, pointer_weight)
         columns.append(np.where(np.isnan(log_auto), scores.log_lm, log_auto))
     return np.stack(columns, axis=1).astype(np.float32)

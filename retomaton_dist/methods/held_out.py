@@ -11,7 +11,8 @@ def held_out(documents: NDArray[np.int32], share: float, seed: int) -> NDArray[n
     """
     numbers, sizes = np.unique(documents, return_counts=True)
     if len(numbers) == 1:
-        return np.arange(len(documents)) >= (1 - share) * len(documents)
+        rows = len(documents)
+        return np.arange(rows) >= min((1 - share) * rows, rows - 1)
     order = np.random.default_rng(seed).permutation(len(numbers))
     room, chosen = share * len(documents), []
     for place in order:

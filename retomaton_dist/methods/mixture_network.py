@@ -2,7 +2,7 @@
 
 import copy
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,11 +11,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from retomaton_dist.methods.held_out import held_out
-
 HIDDEN, EPOCHS, PATIENCE, BATCH = 64, 40, 4, 512
 RATE, DECAY, SEED = 2e-3, 1e-3, 1
-HELD_OUT = 0.15
 # What has no probability at all must not make a gradient of 0 times infinity.
 LEAST_LOG = -1e4
 
@@ -58,21 +55,33 @@ class MixtureNetwork:
 
 
 def train_mixture(
-    features: NDArray[np.float32], logs: NDArray[np.float32], documents: NDArray[np.int32]
+    features: NDArray[np.float32],
+    logs: NDArray[np.float32],
+    held: NDArray[np.bool_],
+    begin: Sequence[float] | None = None,
 ) -> tuple[MixtureNetwork, dict[str, float]]:
-    """Learn shares that make tokens likely; stop when held-out documents get no likelier.
+    """Learn shares that make tokens likely; stop when those of `held` rows get no likelier.
 
-    `logs` are the log-probabilities of the tokens under each distribution.
+    `logs` are the log-probabilities of the tokens under each distribution. Training begins with
+    the shares `begin`, whatever the features; equal ones by default.
     """
     start = time.monotonic()
     torch.manual_seed(SEED)
-    held = held_out(documents, HELD_OUT, SEED)
     mean, scale = features[~held].mean(0), features[~held].std(0) + 1e-6
-    made = MixtureNetwork(_layers(features.shape[1], logs.shape[1]), mean, scale)
+    net = _layers(features.shape[1], logs.shape[1])
+    _begin_with(net, begin or [1.0] * logs.shape[1])
+    made = MixtureNetwork(net, mean, scale)
     inputs, clipped = made.prepared(features), torch.from_numpy(np.maximum(logs, LEAST_LOG))
     epochs = _fit(made.net, inputs, clipped, torch.from_numpy(held))
     facts = {"rows": len(features), "epochs": epochs, "seconds": time.monotonic() - start}
     return made, facts
+
+
+def _begin_with(net: nn.Sequential, shares: Sequence[float]) -> None:
+    last = net[-1]
+    assert isinstance(last, nn.Linear)
+    nn.init.zeros_(last.weight)
+    last.bias.data = torch.log(torch.tensor(shares))
 
 
 def _fit(net: nn.Sequential, inputs: Tensor, logs: Tensor, held: Tensor) -> int:

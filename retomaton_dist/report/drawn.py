@@ -27,7 +27,7 @@ def draw_lines(axes: Any, styled: Sequence[Styled]) -> bool:
         for row in points
         if row.interval
     ]
-    shown = bool(widths) and max(widths) <= 2 * (max(values) - min(values))
+    shown = bool(widths) and max(widths) <= (max(values) - min(values)) / 2
     if shown:
         for points, style, _ in styled:
             intervals = [row.interval for row in points]
@@ -91,7 +91,7 @@ def _columns(labels: Sequence[str], inches: float) -> int:
         rows = math.ceil(len(labels) / columns)
         parts = [labels[first : first + rows] for first in range(0, len(labels), rows)]
         # Inches that a name of this font takes, with its line.
-        if sum(0.8 + 0.082 * max(map(len, part)) for part in parts) <= inches:
+        if sum(1.0 + 0.1 * max(map(len, part)) for part in parts) <= inches:
             return columns
     return 1
 

@@ -1,6 +1,8 @@
 """Limits the threads of torch, OpenMP, BLAS, numba and tokenizers together."""
 
+import contextlib
 import sys
+from collections.abc import Iterator
 
 _VARIABLES = (
     "OMP_NUM_THREADS",
@@ -23,3 +25,16 @@ def limit_torch(threads: int) -> None:
     """Limit torch, if this process uses it: it may have counted the cores by itself."""
     if torch := sys.modules.get("torch"):
         torch.set_num_threads(threads)
+
+
+@contextlib.contextmanager
+def torch_limited(threads: int) -> Iterator[None]:
+    """Have torch use `threads` threads in the block: sums in another order have other last bits."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

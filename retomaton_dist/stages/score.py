@@ -21,7 +21,7 @@ from storage.canonical import Json, content_hash
 from storage.manifest import Stage
 from storage.store import Store, StoreWriter
 
-LEAST_UNITS, MOST_POSITIONS, LEAST_POSITIONS = 16, 16_384, 1024
+LEAST_UNITS, MOST_POSITIONS, LEAST_POSITIONS = 8, 16_384, 2048
 
 Payload = tuple[int, list[int]]
 
