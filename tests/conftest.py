@@ -105,6 +105,21 @@ def small_store(ray_local, tiny_model, small_corpus, tmp_path_factory):
     return BuiltStore(path, chosen)
 
 
+@pytest.fixture(scope="session")
+def walkable_store(small_store, tmp_path_factory):
+    """The same with two automata of exact keys, `kmeans` and `none`, and an index."""
+    import retomaton_dist as rd
+
+    made = small_store.copy(tmp_path_factory.mktemp("walkable"))
+    quiet = {"workers": 1, "progress": "none"}
+    rd.cluster(made.path, states=50, iterations=3, **quiet)
+    rd.cluster(made.path, algorithm="none", **quiet)
+    rd.index(made.path, factory="Flat", recall_queries=16, recall_k=8, **quiet)
+    rd.compile(made.path, codec="fp16", **quiet)
+    rd.compile(made.path, codec="fp16", states="none", **quiet)
+    return made
+
+
 @pytest.fixture
 def command(capfd):
     """Run the command line inside this process: `command("inspect", path)`."""

@@ -92,15 +92,20 @@ class Measurer:
 
 
 def measure_all(
-    points: Iterable[tuple[CurvePoint, Scores]], measurer: Measurer
-) -> Iterator[Measured]:
-    """Measure points in order; kNN-LM with all its searches is what later ones compare with."""
+    points: Iterable[tuple[CurvePoint, Scores]], words: int
+) -> Iterator[tuple[CurvePoint, Scores, Measured]]:
+    """Measure points in order, one at a time, so that scores need not be in memory together.
+
+    kNN-LM with all its searches is what later points are compared with.
+    """
+    measurer: Measurer | None = None
     baseline: Floats | None = None
     for point, scores in points:
+        measurer = measurer or Measurer(scores.document, words)
         measured = measurer.measure(point, scores, baseline)
         if point.method == "knnlm" and baseline is None:
             baseline = measured.log_p
-        yield measured
+        yield point, scores, measured
 
 
 def _walked(point: CurvePoint, scores: Scores) -> Walked:

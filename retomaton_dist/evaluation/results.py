@@ -8,7 +8,7 @@ from pathlib import Path
 from retomaton_dist.errors import BadInput, NotAStore
 from retomaton_dist.evaluation import calibration as calibrating
 from retomaton_dist.evaluation.choices import check_weight
-from retomaton_dist.evaluation.measure import Measured, Measurer, measure_all
+from retomaton_dist.evaluation.measure import Measured, measure_all
 from retomaton_dist.evaluation.run import SETTINGS, SWEEP
 from retomaton_dist.evaluation.scores import Scores
 from retomaton_dist.methods.method import Calibrated, CurvePoint, Setup
@@ -97,10 +97,9 @@ def measure_evaluation(
 ) -> tuple[Measured | None, Scores | None]:
     """Write results.json; return the point that a closer look is worth, and its scores."""
     text, live = evaluation.text, evaluation.settings["mode"] == "live"
-    points = list(evaluation.points(overrides))
-    measurer = Measurer(points[0][1].document, evaluation.settings["text"]["words"])
+    points, words = evaluation.points(overrides), evaluation.settings["text"]["words"]
     rows, shown = [], None
-    for (point, scores), measured in zip(points, measure_all(points, measurer), strict=True):
+    for point, scores, measured in measure_all(points, words):
         seconds = seconds_of(text, point.pass_name) if live else None
         rows.append({**measured.row, "seconds": seconds})
         shown = _nearer(shown, (measured, scores), evaluation.settings["setup"]["automata"][0])

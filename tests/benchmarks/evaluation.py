@@ -17,7 +17,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import faiss
-import psutil
 
 import retomaton_dist as rd
 from retomaton_dist.automaton.walk_settings import PRESETS
@@ -42,7 +41,7 @@ TEMPERATURES = (4.0, 8.0, 16.0)
 def make_job(given, folder, session):
     """Tokenise the text; return a job without passes, and the documents to score."""
     settings = EvaluateSettings(text=(given.text,), split=given.split, model=given.model)
-    settings = replace(settings, lambda_=0.5, temperature=8.0, automata="kmeans")
+    settings = replace(settings, lambda_=0.5, temperature=8.0, automata="kmeans", index=given.index)
     prepared = prepare(given.store, settings, PRESETS[given.preset], session)
     cut = given.split, "text"
     planned = plan_text("--text", settings.text, *cut, prepared.store, prepared.model)
@@ -93,12 +92,19 @@ def compare_live(job, documents):
 
 def compare_memory(job, corpus, positions):
     chosen = Pass("memory", tuple(WalkSpec("kmeans", tau) for tau in (1.0, math.inf)))
-    for limit in (positions // 4, positions):
+    for limit in (positions // 3, positions, 3 * positions):
         documents = choose_documents(corpus.lengths, limit)
         peak = watched(lambda documents=documents: run(job, documents, [chosen]))
         print(
             f"memory over {corpus.lengths[documents].sum():,} positions: peak {peak / 1e6:.0f} MB"
         )
+
+
+def own_memory():
+    """Bytes of this process that are no file's: maps are shared by all who have them."""
+    text = Path("/proc/self/status").read_text()
+    fields = dict(line.split(":", 1) for line in text.splitlines())
+    return int(fields["RssAnon"].split()[0]) * 1024
 
 
 def watched(action):
@@ -108,7 +114,7 @@ def watched(action):
     def watch():
         nonlocal peak
         while not done.wait(0.02):
-            peak = max(peak, psutil.Process().memory_full_info().uss)
+            peak = max(peak, own_memory())
 
     watcher = threading.Thread(target=watch)
     watcher.start()
@@ -128,6 +134,7 @@ def main():
     parser.add_argument("--text")
     parser.add_argument("--split")
     parser.add_argument("--model")
+    parser.add_argument("--index", default="default")
     parser.add_argument("--preset", default="reference")
     parser.add_argument("--positions", type=int, default=4000)
     given = parser.parse_args()

@@ -1,47 +1,11 @@
 """The build job on a real cluster, submitted as a user would."""
 
-import json
-import shutil
-import tempfile
-from pathlib import Path
-
 import pytest
 
 import retomaton_dist as rd
 from storage.store import Store
 from storage.verify import verify
-from tests.conftest import ROOT, run_python
-from tests.jobs.cluster import head
-
-
-@pytest.fixture(scope="module")
-def cluster():
-    """A head whose folder has a short name: sockets in it may not have long ones."""
-    folder = Path(tempfile.mkdtemp(prefix="rj", dir="/tmp"))
-    with head(folder) as (address, environment):
-        yield address, environment
-    shutil.rmtree(folder, ignore_errors=True)
-
-
-@pytest.fixture(scope="module")
-def working_directory(tmp_path_factory):
-    """What `--working-dir .` uploads of a clone: the packages."""
-    folder = tmp_path_factory.mktemp("clone")
-    for package in ("jobs", "retomaton_dist", "storage"):
-        shutil.copytree(
-            ROOT / package, folder / package, ignore=shutil.ignore_patterns("__pycache__")
-        )
-    return folder
-
-
-def submitted(cluster, folder, toml):
-    """Submit the job with this TOML file and wait; return its status, log and exit code."""
-    address, environment = cluster
-    (folder / "build.toml").write_text(toml)
-    entrypoint = "python -m jobs.build_datastore --config build.toml"
-    done = run_python("-m", "tests.jobs.submit", address, folder, entrypoint, env=environment)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout.splitlines()[-1])
+from tests.conftest import ROOT
 
 
 def settings(store, corpus, model):
@@ -64,11 +28,11 @@ def settings(store, corpus, model):
 
 
 def test_a_job_builds_the_store_and_its_log_shows_progress(
-    cluster, working_directory, small_corpus, tiny_model, small_store, tmp_path
+    submitted, small_corpus, tiny_model, small_store, tmp_path
 ):
     store = tmp_path / "job.store"
     toml = settings(store, small_corpus, tiny_model)
-    job = submitted(cluster, working_directory, toml)
+    job = submitted("build_datastore", toml)
     assert job["status"] == "SUCCEEDED", job["log"]
     assert job["code"] == 0
     assert "extract: " in job["log"]
@@ -87,10 +51,10 @@ def test_a_job_builds_the_store_and_its_log_shows_progress(
     ],
 )
 def test_bad_input_fails_the_job_with_one_clear_line(
-    cluster, working_directory, small_corpus, tiny_model, store, corpus, message
+    submitted, small_corpus, tiny_model, store, corpus, message
 ):
     toml = settings(store, corpus or small_corpus, tiny_model)
-    job = submitted(cluster, working_directory, toml)
+    job = submitted("build_datastore", toml)
     assert job["status"] == "FAILED"
     assert job["code"] == 2
     assert message in job["log"]

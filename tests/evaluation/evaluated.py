@@ -1,0 +1,49 @@
+"""Texts to evaluate and to calibrate on, and evaluations of them."""
+
+import random
+
+import retomaton_dist as rd
+from storage.store import Store
+from tests.conftest import TEXT
+from tests.evaluation.alone import in_this_process
+
+SETTINGS = {"k": 32, "max_knns": 32, "tau": "1,4,inf", "workers": 1, "progress": "none"}
+
+
+def write_text(path, seed, lines):
+    """Short lines of the corpus's words in another order; always the same."""
+    chosen, words = random.Random(seed), TEXT.split()
+    made = [" ".join(chosen.choices(words, k=chosen.randint(1, 6))) for _ in range(lines)]
+    path.write_text("\n".join(made) + "\n")
+    return path
+
+
+def write_texts(folder):
+    """A text to evaluate and one to calibrate on, as settings."""
+    text = write_text(folder / "test.txt", 8, 100)
+    held = write_text(folder / "dev.txt", 9, 60)
+    return {"text": str(text), "calibrate_on": str(held)}
+
+
+def evaluate(store, out, texts, **changed):
+    """Evaluate with actors, with small settings but for those given."""
+    return rd.evaluate(store, out=str(out), **{**SETTINGS, **texts, **changed})
+
+
+def evaluate_here(store, out, texts, **changed):
+    """The same in this process."""
+    with in_this_process():
+        return evaluate(store, out, texts, **changed)
+
+
+def score_digest(evaluation, name="text"):
+    """Digest of everything that was scored of the text, or of the calibration text."""
+    return Store.open(evaluation.path / name).stage("score").digest
+
+
+def by_point(evaluation):
+    """Rows of results by what point of a curve they are."""
+    return {
+        (row["method"], row["clustering"], row["tau"], row["fraction"]): row
+        for row in evaluation.rows
+    }

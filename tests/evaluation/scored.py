@@ -1,0 +1,55 @@
+"""Scores of made-up walks, written and read as those of a text are."""
+
+from dataclasses import fields
+
+import numpy as np
+
+from retomaton_dist.evaluation.scores import Scores
+from retomaton_dist.evaluation.walking import Walked
+from storage.scores import ScoreWriter
+
+TEMPERATURES = (0.5, 1.0, 2.0, 4.0, 8.0)
+
+
+def random_walked(random, rows, searched=0.5, empty=0.1):
+    """A walk of random log-sums; about this share of rows has no candidate."""
+    shape = rows, len(TEMPERATURES), 2
+    targets = np.log(random.random(shape))
+    everything = np.logaddexp(targets, np.log(random.random(shape)))
+    walked = Walked(
+        sums=np.stack([targets, everything], axis=2).astype(np.float32),
+        searched=random.random(rows) < searched,
+        states=random.integers(0, 50, rows).astype(np.int32),
+        candidates=random.integers(1, 50, rows).astype(np.int32),
+        pointed=np.zeros(rows, np.int32),
+        nearest=random.random(rows).astype(np.float32),
+    )
+    nothing = Walked.empty((rows,), len(TEMPERATURES))
+    chosen = random.random(rows) < empty
+    for item in fields(Walked):
+        if item.name != "searched":
+            getattr(walked, item.name)[chosen] = getattr(nothing, item.name)[chosen]
+    return walked
+
+
+def scores_of(folder, documents, walks, random, queries=None):
+    """Scores of a text whose rows belong to these documents, in order."""
+    documents = np.asarray(documents, np.int32)
+    starts = np.concatenate([[True], documents[1:] != documents[:-1]])
+    places = np.arange(len(documents))
+    columns = {
+        "document": documents,
+        "position": (places - np.maximum.accumulate(np.where(starts, places, 0))).astype(np.int32),
+        "token": random.integers(0, 9, len(documents)).astype(np.int32),
+        "log_lm": np.log(random.random(len(documents))).astype(np.float32),
+        "entropy": random.random(len(documents)).astype(np.float32),
+        "confidence": np.log(random.random(len(documents))).astype(np.float32),
+    }
+    for label, walked in walks.items():
+        columns |= {f"{label}.{item.name}": getattr(walked, item.name) for item in fields(Walked)}
+    if queries is not None:
+        columns["query"] = queries
+    path = folder / "unit-00000.parquet"
+    with ScoreWriter(path, {"temperatures": list(TEMPERATURES), "walks": list(walks)}) as writer:
+        writer.write(columns)
+    return Scores((path,))

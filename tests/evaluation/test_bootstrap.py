@@ -1,0 +1,73 @@
+"""Confidence intervals: over documents, the same draws for all methods, none from one document."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from retomaton_dist.evaluation import bootstrap
+from retomaton_dist.evaluation.bootstrap import Resampling
+
+
+def random_rows(seed, documents=40, longest=30):
+    random = np.random.default_rng(seed)
+    sizes = random.integers(1, longest, documents)
+    numbers = np.repeat(np.sort(random.choice(1000, documents, replace=False)), sizes)
+    return numbers.astype(np.int32), random.normal(-3, 1, len(numbers))
+
+
+def test_one_document_has_no_interval():
+    resampling = Resampling.of(np.zeros(50, np.int32))
+    rows = np.linspace(-3, -1, 50)
+    assert resampling.interval(rows) is None
+    assert resampling.ratio(rows, rows) is None
+
+
+def test_a_method_compared_with_itself_is_exactly_equal():
+    numbers, rows = random_rows(0)
+    assert Resampling.of(numbers).ratio(rows, rows.copy()) == (1.0, 1.0)
+
+
+def test_the_same_text_has_the_same_intervals():
+    numbers, rows = random_rows(1)
+    assert Resampling.of(numbers).interval(rows) == Resampling.of(numbers).interval(rows)
+
+
+@given(st.integers(0, 2**31))
+@settings(max_examples=20)
+def test_the_interval_holds_the_perplexity(seed):
+    numbers, rows = random_rows(seed)
+    low, high = Resampling.of(numbers).interval(rows)
+    assert low < np.exp(-rows.mean()) < high
+
+
+def test_the_interval_is_that_of_drawing_documents_the_slow_way(monkeypatch):
+    monkeypatch.setattr(bootstrap, "DRAWS", 50)
+    numbers, rows = random_rows(3)
+    resampling = Resampling.of(numbers)
+    parts = [rows[numbers == number] for number in np.unique(numbers)]
+    found = []
+    for draw in resampling.draws:
+        assert draw.sum() == len(parts)
+        chosen = [part for part, times in zip(parts, draw, strict=True) for _ in range(int(times))]
+        found.append(np.exp(-np.concatenate(chosen).mean()))
+    expected = np.quantile(np.log(found), [0.025, 0.975])
+    assert np.log(resampling.interval(rows)) == pytest.approx(expected)
+
+
+def test_pairs_of_methods_share_draws_so_that_a_constant_gap_is_certain():
+    numbers, rows = random_rows(4)
+    assert Resampling.of(numbers).ratio(rows - 0.1, rows) == pytest.approx([np.exp(0.1)] * 2)
+
+
+def test_very_many_documents_share_places_and_none_is_lost(monkeypatch):
+    monkeypatch.setattr(bootstrap, "MOST_GROUPS", 7)
+    numbers, rows = random_rows(5)
+    resampling = Resampling.of(numbers)
+    assert resampling.draws.shape[1] == 7
+    assert resampling.counts.sum() == len(rows)
+    assert resampling.totals(rows).sum() == pytest.approx(rows.sum())
+    ends = np.cumsum(resampling.counts).astype(int)[:-1]
+    assert (numbers[ends - 1] != numbers[ends]).all(), "no document is cut"
+    low, high = resampling.interval(rows)
+    assert low < np.exp(-rows.mean()) < high

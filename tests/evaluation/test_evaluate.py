@@ -1,0 +1,260 @@
+"""Evaluating a text, end to end: all methods from one pass, the same whoever works and however."""
+
+import json
+import math
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from retomaton_dist.evaluating import report
+from retomaton_dist.evaluation.results import Overrides
+from retomaton_dist.evaluation.scores import Scores
+from storage.errors import ConfigMismatch
+from storage.store import Store
+from storage.verify import verify
+from tests.cli.checks import Unchanged
+from tests.conftest import contents
+from tests.evaluation.evaluated import (
+    by_point,
+    evaluate,
+    evaluate_here,
+    score_digest,
+    write_text,
+    write_texts,
+)
+
+GIVEN = {"calibrate_on": (), "lambda_": 0.3, "temperature": 2.0}
+FRACTIONS = [0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9]
+
+
+@pytest.fixture(scope="module")
+def texts(tmp_path_factory):
+    return write_texts(tmp_path_factory.mktemp("texts"))
+
+
+@pytest.fixture(scope="module")
+def sweep(walkable_store, texts, tmp_path_factory):
+    """All methods, in this process. Alter only copies."""
+    return evaluate_here(walkable_store.path, tmp_path_factory.mktemp("out") / "sweep", texts)
+
+
+@pytest.fixture(scope="module")
+def scores(sweep):
+    return Scores.open(sweep.text, "sweep")
+
+
+def test_every_method_has_its_curve(sweep):
+    walks = [(name, tau, None) for name in ("kmeans", "none") for tau in (1.0, 4.0, "inf")]
+    expected = [("lm", None, None, None)]
+    expected += [(name, None, None, f) for name in ("knnlm", "adaptret") for f in FRACTIONS]
+    expected += [(f"retomaton{kind}", *walk) for kind in ("", "+pw", "+lambda") for walk in walks]
+    assert list(by_point(sweep)) == expected
+
+
+def test_rows_say_what_the_issue_asks_for(sweep):
+    needed = {
+        "method", "clustering", "tau", "foss", "searches", "positions", "perplexity", "interval",
+        "perplexity_per_word", "lambda", "temperature", "seconds",
+    }  # fmt: skip
+    for row in sweep.rows:
+        assert needed <= set(row)
+        assert row["foss"] == 1 - row["searches"] / row["positions"]
+        assert row["interval"][0] < row["perplexity"] < row["interval"][1]
+
+
+def test_the_lm_row_is_the_exponential_of_the_mean_loss(sweep, scores, texts):
+    row = by_point(sweep)["lm", None, None, None]
+    losses = -scores.log_lm.astype(np.float64)
+    assert row["perplexity"] == pytest.approx(math.exp(losses.mean()), rel=1e-12)
+    lines = Path(texts["text"]).read_text().splitlines()
+    words = sum(len(line.split()) for line in lines) + len(lines)
+    assert row["perplexity_per_word"] == pytest.approx(math.exp(losses.sum() / words), rel=1e-12)
+
+
+def test_every_position_of_the_text_is_scored_once_and_in_order(sweep, scores):
+    corpus = sweep.text.corpus()
+    assert np.array_equal(scores.token, corpus.values(0, corpus.entries))
+    lengths = np.asarray(corpus.lengths)
+    assert np.array_equal(scores.document, np.repeat(np.arange(len(lengths)), lengths))
+    assert np.array_equal(scores.position, np.concatenate([np.arange(n) for n in lengths]))
+    starts = scores.position == 0
+    assert (scores.reading.previous[starts] == -1).all()
+    assert np.array_equal(
+        scores.reading.previous[~starts], scores.token[np.flatnonzero(~starts) - 1]
+    )
+
+
+def test_foss_falls_to_zero_as_tau_rises(sweep):
+    rows = by_point(sweep)
+    for method in ("retomaton", "retomaton+pw", "retomaton+lambda"):
+        for name in ("kmeans", "none"):
+            found = [rows[method, name, tau, None]["foss"] for tau in (1.0, 4.0, "inf")]
+            assert found == sorted(found, reverse=True)
+            assert found[0] > 0.2
+            assert found[-1] == 0.0
+
+
+def test_the_corpus_is_of_use_and_every_method_better_than_the_lm_alone(sweep):
+    rows = by_point(sweep)
+    alone = rows["lm", None, None, None]["perplexity"]
+    assert all(row["perplexity"] < alone for key, row in rows.items() if key[0] != "lm")
+
+
+def test_constants_are_the_same_along_a_curve_and_on_the_grid_of_the_scores(sweep, scores):
+    for method in ("knnlm", "retomaton", "retomaton+pw"):
+        for name in (None, "kmeans", "none"):
+            rows = [r for r in sweep.rows if (r["method"], r["clustering"]) == (method, name)]
+            assert len({(r["lambda"], r["temperature"], r["pointer_weight"]) for r in rows}) <= 1
+            assert all(r["temperature"] in scores.temperatures for r in rows)
+
+
+def test_report_and_settings_lie_beside_the_results(sweep):
+    names = {path.name for path in sweep.path.iterdir()}
+    assert {
+        "results.json",
+        "settings.json",
+        "report.html",
+        "report.md",
+        "calibration.json",
+    } <= names
+    settings = json.loads((sweep.path / "settings.json").read_bytes())
+    assert settings["inputs"]["automata"].keys() == {"kmeans", "none"}
+    assert {"torch", "numpy", "python"} <= settings["versions"].keys()
+    for name in ("text", "calibration"):
+        assert verify(Store.open(sweep.path / name)).findings == []
+
+
+def test_the_number_of_workers_changes_no_bit(walkable_store, tmp_path):
+    texts = {"text": str(write_text(tmp_path / "long.txt", 8, 300))}
+    given = {"methods": "lm,knnlm,retomaton", **GIVEN}
+    alone = evaluate_here(walkable_store.path, tmp_path / "alone", texts, **given)
+    several = evaluate(walkable_store.path, tmp_path / "several", texts, workers=2, **given)
+    assert alone.text.stage("score").units > 1, "there is something to share out"
+    assert contents(several.path / "text/scores") == contents(alone.path / "text/scores")
+    assert score_digest(several) == score_digest(alone)
+    assert several.rows == alone.rows
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("workers", [1, 3])
+def test_the_number_of_workers_changes_no_bit_of_calibration_either(
+    sweep, walkable_store, texts, tmp_path, workers
+):
+    other = evaluate(walkable_store.path, tmp_path / "out", texts, workers=workers)
+    for name in ("text", "calibration"):
+        assert score_digest(other, name) == score_digest(sweep, name)
+        folder = f"{name}/scores"
+        assert contents(other.path / folder) == contents(sweep.path / folder)
+    assert other.rows == sweep.rows
+
+
+def test_live_mode_searches_only_what_is_needed_and_gives_the_same_results(
+    sweep, walkable_store, texts, tmp_path
+):
+    live = evaluate_here(walkable_store.path, tmp_path / "live", texts, mode="live")
+    expected, found = by_point(sweep), by_point(live)
+    assert list(found) == list(expected)
+    for key, row in found.items():
+        assert row["perplexity"] == pytest.approx(expected[key]["perplexity"], rel=1e-9), key
+        assert row["searches"] == expected[key]["searches"], key
+        parts = [row["seconds"][part] for part in ("lm", "search", "walk", "rest")]
+        assert row["seconds"]["total"] == pytest.approx(sum(parts))
+    assert found["lm", None, None, None]["seconds"]["search"] == 0
+    half = Scores.open(live.text, "knnlm-0.5")
+    assert half.walks == ("knnlm",)
+    assert half.searched("knnlm").sum() == found["knnlm", None, None, 0.5]["searches"]
+
+
+def test_another_batch_size_hardly_matters(walkable_store, texts, tmp_path):
+    texts = {**texts, "text": str(write_text(tmp_path / "long.txt", 8, 200))}
+    # So many neighbours that which of those tied with the last one are found does not matter.
+    given = {"methods": "lm,knnlm,retomaton,retomaton+pw", "k": 2048, "tau": "4,inf"}
+    one, other = (
+        evaluate_here(walkable_store.path, tmp_path / str(size), texts, batch_tokens=size, **given)
+        for size in (4096, 48)
+    )
+    assert score_digest(one) != score_digest(other), "batches were padded otherwise"
+    expected = by_point(one)
+    for key, row in by_point(other).items():
+        assert row["perplexity"] == pytest.approx(expected[key]["perplexity"], rel=1e-4), key
+        assert row["foss"] == pytest.approx(expected[key]["foss"], abs=0.002), key
+
+
+def test_a_finished_evaluation_scores_nothing_again(sweep, walkable_store, texts, tmp_path):
+    copy = shutil.copytree(sweep.path, tmp_path / "copy")
+    before = times(copy)
+    again = evaluate(walkable_store.path, copy, texts)
+    kept = {name for name in before if name.startswith(("text/", "calibration"))}
+    assert {name: time for name, time in times(copy).items() if name in kept} == {
+        name: before[name] for name in kept
+    }
+    assert again.rows == sweep.rows
+
+
+def times(folder):
+    files = (path for path in folder.rglob("*") if path.is_file())
+    return {path.relative_to(folder).as_posix(): path.stat().st_mtime_ns for path in files}
+
+
+def test_results_are_rebuilt_from_the_scores_alone(sweep, tmp_path):
+    copy = shutil.copytree(sweep.path, tmp_path / "copy")
+    (copy / "results.json").unlink()
+    assert report(copy).rows == sweep.rows
+    assert (copy / "results.json").read_bytes() == (sweep.path / "results.json").read_bytes()
+    assert (copy / "report.html").exists()
+
+
+def test_other_constants_change_the_methods_that_have_constants_and_no_other(sweep, tmp_path):
+    copy = shutil.copytree(sweep.path, tmp_path / "copy")
+    rows = by_point(report(copy, Overrides(weight=0.5)))
+    for key, row in by_point(sweep).items():
+        if key[0] in ("knnlm", "retomaton", "retomaton+pw"):
+            assert rows[key]["lambda"] == 0.5
+            assert rows[key]["perplexity"] != row["perplexity"]
+            assert rows[key]["foss"] == row["foss"]
+        else:
+            kept = {name: value for name, value in rows[key].items() if name != "against_knnlm"}
+            assert kept == {name: row[name] for name in kept}
+
+
+def test_targets_are_met_about_as_on_the_calibration_text(walkable_store, texts, tmp_path):
+    chosen = {"tau": None, "target_foss": "0,0.4", "methods": "retomaton", "automata": "kmeans"}
+    made = evaluate_here(walkable_store.path, tmp_path / "out", texts, **chosen)
+    found = [row["foss"] for row in made.rows]
+    assert found == pytest.approx([0.4, 0.0], abs=0.1)
+    assert [row["tau"] for row in made.rows][1] == "inf"
+
+
+def test_constants_that_are_given_need_no_calibration_text(walkable_store, texts, tmp_path):
+    chosen = {"methods": "lm,knnlm", **GIVEN}
+    made = evaluate_here(walkable_store.path, tmp_path / "out", texts, positions=100, **chosen)
+    row = by_point(made)["knnlm", None, None, 0.0]
+    assert (row["lambda"], row["temperature"]) == (0.3, 2.0)
+    assert 100 <= row["positions"] < 150
+    assert not (made.path / "calibration").exists()
+
+
+def test_a_refused_change_of_settings_leaves_the_results_as_they_were(
+    walkable_store, texts, tmp_path
+):
+    given = {"methods": "lm,knnlm", **GIVEN}
+    made = evaluate_here(walkable_store.path, tmp_path / "out", texts, **given)
+    with Unchanged(made.path), pytest.raises(ConfigMismatch, match="temperatures was"):
+        evaluate_here(walkable_store.path, made.path, texts, **given | {"temperature": 64.0})
+    rows = made.rows
+    assert report(made.path).rows == rows
+
+
+def test_another_lambda_and_methods_of_the_same_walks_need_no_new_scores(
+    walkable_store, texts, tmp_path
+):
+    given = {"methods": "knnlm,retomaton", **GIVEN}
+    made = evaluate_here(walkable_store.path, tmp_path / "out", texts, **given)
+    before = times(made.path / "text/scores")
+    changed = {**given, "methods": "lm,knnlm,retomaton", "lambda_": 0.6}
+    again = evaluate_here(walkable_store.path, made.path, texts, **changed)
+    assert times(made.path / "text/scores") == before
+    assert by_point(again)["knnlm", None, None, 0.0]["lambda"] == 0.6
+    assert report(made.path).rows == again.rows

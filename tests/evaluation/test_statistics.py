@@ -1,0 +1,61 @@
+"""What the corpus says about its tokens, counted with dicts."""
+
+from collections import defaultdict
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from retomaton_dist.evaluation import statistics
+from retomaton_dist.evaluation.runs import steps_since_search
+from storage.corpus import Corpus
+
+VOCABULARY = 5
+documents = st.lists(
+    st.lists(st.integers(0, VOCABULARY - 1), min_size=1, max_size=8), min_size=1, max_size=8
+)
+
+
+def in_memory(listed, prefix):
+    """A corpus of these documents; without a prefix their first tokens have no entry."""
+    lead = 0 if prefix is not None else 1
+    lengths = np.array([len(tokens) - lead for tokens in listed])
+    made = Corpus("nowhere", prefix, VOCABULARY)
+    made.__dict__["tokens"] = np.concatenate([np.array(tokens, np.int32) for tokens in listed])
+    made.__dict__["lengths"] = lengths
+    made.__dict__["first_entries"] = np.concatenate([[0], np.cumsum(lengths)[:-1]])
+    return made
+
+
+@given(documents, st.integers(1, 7), st.booleans())
+@settings(max_examples=60)
+def test_counts_are_those_of_dicts_whatever_the_blocks(listed, block, prefixed):
+    listed = listed if prefixed else [[0, *tokens] for tokens in listed]
+    corpus = in_memory(listed, 0 if prefixed else None)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(statistics, "BLOCK", block)
+        frequencies, fertilities = statistics.token_statistics(corpus, VOCABULARY)
+    seen, ways = defaultdict(int), defaultdict(set)
+    for tokens in listed:
+        before = VOCABULARY
+        for token in tokens if prefixed else tokens[1:]:
+            seen[before] += 1
+            ways[before].add(token)
+            before = token
+    every = range(VOCABULARY + 1)
+    assert frequencies == pytest.approx(np.log1p([seen[token] for token in every]))
+    assert fertilities == pytest.approx(np.log1p([len(ways[token]) for token in every]))
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.booleans()), max_size=30))
+def test_steps_since_the_search_begin_anew_with_every_document(rows):
+    rows = sorted(rows, key=lambda row: row[0])
+    numbers = np.array([number for number, _ in rows], np.int32)
+    searched = np.array([found for _, found in rows], np.bool_)
+    expected, steps = [], 0
+    for place, (number, found) in enumerate(rows):
+        fresh = place == 0 or rows[place - 1][0] != number
+        steps = 0 if found or fresh else steps + 1
+        expected.append(steps)
+    assert steps_since_search(numbers, searched).tolist() == expected

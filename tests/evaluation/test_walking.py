@@ -1,0 +1,168 @@
+"""What a walk comes to depends on its document, its automaton and its threshold alone."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from retomaton_dist.automaton.probability import interpolate, log_automaton
+from retomaton_dist.automaton.summing import ALL, OTHER, POINTED, TARGET
+from retomaton_dist.automaton.walk_settings import PRESETS
+from retomaton_dist.evaluation.walks import WalkSpec, forgetful, format_tau
+from tests.automaton.make import all_distances
+from tests.automaton.oracle import PaperLane, exact_distances
+from tests.evaluation.texts import (
+    TEMPERATURES,
+    assert_equal,
+    nearest_entries,
+    random_automata,
+    random_text,
+    walk,
+)
+
+SPECS = [
+    forgetful("kmeans"),
+    WalkSpec("kmeans", 1.0),
+    WalkSpec("kmeans", 3.0),
+    WalkSpec("kmeans", math.inf),
+    WalkSpec("none", 1.0),
+    WalkSpec("none", math.inf),
+]
+WALKS = {name: replace(preset, k=4, max_knns=10) for name, preset in PRESETS.items()}
+
+worlds = st.fixed_dictionaries(
+    {
+        "seed": st.integers(0, 10_000),
+        "entries": st.integers(4, 60),
+        "states": st.sampled_from([1, 3, 12]),
+        "codec": st.sampled_from(["fp16", "pq"]),
+        "lengths": st.lists(st.integers(1, 9), min_size=1, max_size=5),
+    }
+)
+presets = st.sampled_from(sorted(WALKS))
+
+
+def build(world, gate=0.7):
+    random = np.random.default_rng(world["seed"])
+    made = random_automata(random, world["entries"], world["states"], world["codec"])
+    return made, random_text(random, world["lengths"], gate)
+
+
+@given(worlds, presets, st.integers(1, 4), st.integers(1, 12))
+@settings(max_examples=25)
+def test_neither_neighbours_in_a_block_nor_seams_of_slabs_nor_other_walks_matter(
+    world, preset, block, slab
+):
+    made, text = build(world)
+    every = range(len(world["lengths"]))
+    together = walk(made, SPECS, WALKS[preset], text, every, block=block, slab=slab)
+    for spec in SPECS:
+        for number in every:
+            alone = walk(made, [spec], WALKS[preset], text, [number])
+            assert_equal(together[spec, number], alone[spec, number])
+
+
+@given(worlds, presets, st.integers(1, 12))
+@settings(max_examples=40)
+def test_a_walk_is_the_oracles_position_by_position(world, preset, slab):
+    made, text = build(world)
+    every = range(len(world["lengths"]))
+    for (spec, number), found in walk(
+        made, SPECS[1:], WALKS[preset], text, every, slab=slab
+    ).items():
+        chosen = made[spec.automaton]
+        lane = PaperLane(chosen.corpus, WALKS[preset], spec.tau, number)
+        previous = -1
+        for t, (token, query) in enumerate(
+            zip(text.tokens[number], text.queries[number], strict=True)
+        ):
+            near = nearest_entries(chosen.keys, query[None], WALKS[preset].k)[0]
+            step = lane.step(previous, all_distances(chosen.automaton, query), near.tolist())
+            assert found.searched[t] == step.searched
+            assert found.states[t] == step.found
+            assert found.candidates[t] == len(step.candidates)
+            assert found.pointed[t] == sum(pointed for _, _, pointed in step.candidates)
+            distances = [distance for _, distance, _ in step.candidates]
+            assert found.nearest[t] == min(distances, default=np.inf)
+            check_sums(found.sums[t], step.candidates, chosen.corpus.values, token)
+            previous = token
+
+
+def check_sums(sums, candidates, values, target):
+    """Log-sums relative to the nearest candidate, the slow way."""
+    nearest = min((distance for _, distance, _ in candidates), default=0.0)
+    for place, temperature in enumerate(TEMPERATURES):
+        for which, wanted in ((TARGET, {target}), (ALL, set(values))):
+            for group, pointing in ((POINTED, True), (OTHER, False)):
+                weights = [
+                    math.exp((nearest - distance) / temperature)
+                    for entry, distance, pointed in candidates
+                    if pointed == pointing and values[entry] in wanted
+                ]
+                expected = math.log(sum(weights)) if sum(weights) else -math.inf
+                assert sums[place, which, group] == pytest.approx(expected, abs=1e-4)
+
+
+@given(worlds, presets)
+@settings(max_examples=40)
+def test_a_forgetful_walk_has_exactly_what_the_search_found(world, preset):
+    made, text = build(world, gate=1.0)
+    spec, k = SPECS[0], WALKS[preset].k
+    found = walk(made, [spec], WALKS[preset], text, range(len(world["lengths"])))
+    chosen = made["kmeans"]
+    values = np.array(chosen.corpus.values)
+    for number, (tokens, queries) in enumerate(zip(text.tokens, text.queries, strict=True)):
+        walked = found[spec, number]
+        assert walked.searched.all()
+        assert (walked.candidates == min(k, world["entries"])).all()
+        assert not walked.pointed.any()
+        assert np.isneginf(walked.sums[:, :, :, POINTED]).all()
+        near = nearest_entries(chosen.keys, queries, k)
+        for t, query in enumerate(queries):
+            distances = exact_distances(query, chosen.keys[near[t]])
+            assert walked.nearest[t] == pytest.approx(distances.min(), abs=1e-4)
+            weights = np.exp((distances.min() - distances)[:, None] / TEMPERATURES)
+            alike = values[near[t]] == tokens[t]
+            with np.errstate(divide="ignore"):
+                expected = np.log(weights[alike].sum(axis=0)), np.log(weights.sum(axis=0))
+            assert walked.sums[t, :, TARGET, OTHER] == pytest.approx(expected[0], abs=1e-3)
+            assert walked.sums[t, :, ALL, OTHER] == pytest.approx(expected[1], abs=1e-3)
+
+
+@given(worlds, st.sampled_from([0.0, 0.5]))
+@settings(max_examples=30)
+def test_where_the_gate_is_closed_there_is_no_candidate_and_p_is_p_lm(world, gate):
+    made, text = build(world, gate)
+    spec, asked = SPECS[0], []
+    found = walk(made, [spec], WALKS["paper"], text, range(len(world["lengths"])), asked=asked)
+    for number, gates in enumerate(text.gates):
+        walked = found[spec, number]
+        assert np.array_equal(walked.searched, gates)
+        assert np.array_equal(walked.candidates > 0, gates)
+        assert np.array_equal(np.isfinite(walked.nearest), gates)
+        closed = walked.sums[~gates].astype(np.float64)
+        log_lm = np.linspace(-9, -1, len(closed))[:, None]
+        assert (interpolate(log_automaton(closed), log_lm, 0.7) == log_lm).all()
+    opened = {(n, t) for n, gates in enumerate(text.gates) for t in np.flatnonzero(gates).tolist()}
+    assert sorted(asked) == sorted(opened), "nothing else was searched, and nothing twice"
+
+
+@given(worlds, presets, st.sampled_from([WalkSpec("kmeans", 1.0), WalkSpec("none", 3.0)]))
+@settings(max_examples=30)
+def test_a_walk_searches_for_nothing_but_what_it_needs(world, preset, spec):
+    made, text = build(world)
+    asked = []
+    every = range(len(world["lengths"]))
+    found = walk(made, [spec], WALKS[preset], text, every, asked=asked)
+    needed = {(number, t) for number in every for t in np.flatnonzero(found[spec, number].searched)}
+    assert sorted(asked) == sorted(needed)
+    assert all((number, 0) in needed for number in every), "there is nothing to follow at a start"
+
+
+def test_labels_tell_thresholds_apart_however_near_they_are():
+    taus = [1.0, 2.0, 2.0000001, 1e6 + 1, 1e6 + 2, math.inf]
+    assert len({WalkSpec("kmeans", tau).label for tau in taus}) == len(taus)
+    assert [format_tau(tau) for tau in (1.0, 16.0, 2.5, math.inf)] == ["1", "16", "2.5", "inf"]

@@ -1,0 +1,103 @@
+"""Random texts over small random automata, walked as evaluation does, document by document."""
+
+from dataclasses import dataclass, fields
+
+import numpy as np
+
+from retomaton_dist.evaluation.reading import Reading
+from retomaton_dist.evaluation.slabs import blocks, slabs
+from retomaton_dist.evaluation.walking import Block, Walked
+from tests.automaton.make import DIMENSION, make, random_corpus
+
+TEMPERATURES = np.array([0.5, 3.0, 40.0])
+VOCABULARY = 3
+
+
+@dataclass(frozen=True)
+class Text:
+    """Tokens and queries of documents, and whether the gate is open at each position."""
+
+    tokens: list[np.ndarray]
+    queries: list[np.ndarray]
+    gates: list[np.ndarray]
+
+    @property
+    def lengths(self):
+        return np.array([len(tokens) for tokens in self.tokens])
+
+    def reading(self, spans):
+        """The rows of spans, as a model would have read them; gates beside them."""
+        slices = [(span.document, slice(span.first, span.last)) for span in spans]
+        tokens = np.concatenate([self.tokens[number][part] for number, part in slices])
+        queries = np.concatenate([self.queries[number][part] for number, part in slices])
+        gates = np.concatenate([self.gates[number][part] for number, part in slices])
+        nothing = np.zeros(len(tokens), np.float32)
+        unknown = np.full(len(tokens), -99, np.int32)
+        return Reading(queries, tokens, unknown, nothing, nothing, nothing), gates
+
+
+def random_text(random, lengths, gate=1.0):
+    """Documents of these lengths; the gate is open at about this share of positions."""
+    return Text(
+        [random.integers(0, VOCABULARY, length).astype(np.int32) for length in lengths],
+        [random.integers(-2, 3, (length, DIMENSION)).astype(np.float16) for length in lengths],
+        [random.random(length) < gate for length in lengths],
+    )
+
+
+def random_automata(random, entries, states, codec="fp16"):
+    """Two automata over the same entries: with clusters, and with every entry a state."""
+    corpus = random_corpus(random, entries, states, VOCABULARY)
+    alone = type(corpus)(list(range(entries)), corpus.values, corpus.pointers)
+    return {"kmeans": make(corpus, codec, 5, states), "none": make(alone, codec, 5, entries)}
+
+
+def nearest_entries(keys, queries, k):
+    """The k nearest entries of every query, by brute force."""
+    wide = queries.astype(np.float64)[:, None] - keys.astype(np.float64)[None]
+    return np.argsort((wide**2).sum(axis=2), axis=1, kind="stable")[:, :k]
+
+
+def walk(made, specs, settings, text, numbers, *, block=32, slab=4096, asked=None):
+    """Walk documents in blocks and slabs of these sizes: {(spec, document): Walked}.
+
+    Rows that are searched for are added to `asked`, as (document, position).
+    """
+    found = {}
+    automata = {name: item.automaton for name, item in made.items()}
+    keys = next(iter(made.values())).keys
+    for part in blocks(numbers, text.lengths, block):
+        walking = Block(automata, specs, settings, part.documents, part.lengths)
+        for piece in slabs(part, slab):
+            reading, gates = text.reading(piece.spans)
+            places = np.stack(piece.positions(), axis=1)
+
+            def find(rows, reading=reading, places=places):
+                if asked is not None:
+                    asked.extend(map(tuple, places[rows].tolist()))
+                return nearest_entries(keys, reading.queries[rows], settings.k)
+
+            walked = walking.walk(reading, piece.starts, piece.steps, TEMPERATURES, find, gates)
+            for spec, rows in walked.items():
+                for span in piece.spans:
+                    place = slice(span.row, span.row + span.last - span.first)
+                    found.setdefault((spec, span.document), []).append(cut(rows, place))
+        walking.close()
+    return {key: joined(parts) for key, parts in found.items()}
+
+
+def cut(walked, rows):
+    """Some rows of what a walk came to."""
+    return Walked(**{item.name: getattr(walked, item.name)[rows] for item in fields(Walked)})
+
+
+def joined(parts):
+    """What follows each other."""
+    names = [item.name for item in fields(Walked)]
+    return Walked(**{n: np.concatenate([getattr(part, n) for part in parts]) for n in names})
+
+
+def assert_equal(found, expected):
+    """Exactly the same numbers."""
+    for item in fields(Walked):
+        assert np.array_equal(getattr(found, item.name), getattr(expected, item.name)), item.name

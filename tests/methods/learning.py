@@ -1,0 +1,34 @@
+"""What networks learn from, made up."""
+
+import numpy as np
+import torch
+
+from retomaton_dist.evaluation.reading import Reading
+from retomaton_dist.methods.adaptret_network import AdaptRetNetwork, Statistics, _Net
+
+DIMENSION = 8
+VOCABULARY = 9
+
+
+def random_reading(random, rows, dimension):
+    """What a model might have said; previous tokens are often a document's start."""
+    tokens = random.integers(0, VOCABULARY, rows).astype(np.int32)
+    return Reading(
+        random.normal(size=(rows, dimension)).astype(np.float16),
+        tokens,
+        np.where(random.random(rows) < 0.2, -1, np.roll(tokens, 1)).astype(np.int32),
+        np.log(random.random(rows)).astype(np.float32),
+        random.random(rows).astype(np.float32),
+        np.log(random.random(rows)).astype(np.float32),
+    )
+
+
+def random_statistics(random):
+    """Numbers for every token and for a document's start."""
+    return Statistics(*random.random((2, VOCABULARY + 1)).astype(np.float32))
+
+
+def random_network(seed=0):
+    """A network that has learned nothing."""
+    torch.manual_seed(seed)
+    return AdaptRetNetwork(_Net(DIMENSION).eval(), random_statistics(np.random.default_rng(seed)))

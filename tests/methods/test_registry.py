@@ -1,0 +1,85 @@
+"""Methods by name, and the points that each of them asks for."""
+
+import math
+
+import numpy as np
+import pytest
+
+from retomaton_dist.errors import BadInput
+from retomaton_dist.methods import adaptive
+from retomaton_dist.methods.method import Setup
+from retomaton_dist.methods.mixture_network import train_mixture
+from retomaton_dist.methods.registry import METHODS, choose_methods
+from tests.evaluation.scored import random_walked, scores_of
+
+SETUP = Setup(
+    ("kmeans", "none"),
+    {"kmeans": (1.0, math.inf), "none": (2.0, math.inf)},
+    fractions=(0.0, 0.5),
+    frequencies=np.ones(10, np.float32),
+    fertilities=np.ones(10, np.float32),
+)
+LABELS = ["knnlm", "kmeans@1", "kmeans@inf", "none@2", "none@inf"]
+
+
+def test_all_methods_of_the_paper_and_ours_are_there():
+    named = ["lm", "knnlm", "adaptret", "retomaton", "retomaton+pw", "retomaton+lambda"]
+    assert list(METHODS) == named
+    assert [method.name for method in choose_methods(None)] == named
+
+
+def test_methods_come_in_one_order_whatever_is_asked_for():
+    found = choose_methods("retomaton, lm,knnlm,lm")
+    assert [method.name for method in found] == ["lm", "knnlm", "retomaton"]
+
+
+@pytest.mark.parametrize("names", ["knn", "lm,retomaton+", "", " , "])
+def test_unknown_names_are_refused_in_one_line_that_tells_the_known_ones(names):
+    with pytest.raises(BadInput, match=r"--methods .*choose from lm, knnlm") as caught:
+        choose_methods(names)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", list(METHODS))
+def test_every_point_is_measured_from_a_walk_that_its_method_asked_for(name, tmp_path):
+    method, random = METHODS[name], np.random.default_rng(0)
+    documents = np.repeat(np.arange(10), 20)
+    walks = {label: random_walked(random, 200) for label in LABELS}
+    walks["knnlm"] = random_walked(random, 200, searched=1.0, empty=0.0)
+    queries = random.normal(size=(200, 8)).astype(np.float16)
+    scores = scores_of(tmp_path, documents, walks, random, queries)
+    points = list(method.points(SETUP, method.calibrate(scores, SETUP)))
+    asked = set(method.walks(SETUP))
+    assert {point.spec for point in points if point.spec} == asked
+    assert {spec.label for spec in (*asked, *method.calibration_walks(SETUP))} <= set(LABELS)
+    assert len({(point.pass_name, point.method) for point in points}) == len(points)
+    for point in points:
+        walked = scores.walk(point.spec.label) if point.spec else None
+        log_p = point.mixing(scores, walked)
+        assert log_p.shape == (200,)
+        assert np.isfinite(log_p).all()
+        assert (log_p < 1e-6).all()
+
+
+def test_what_tells_when_to_stop_learning_is_learned_from_in_no_walk(tmp_path, monkeypatch):
+    held = []
+
+    def watched(features, logs, chosen, begin):
+        held.append(chosen)
+        return train_mixture(features, logs, chosen, begin)
+
+    monkeypatch.setattr(adaptive, "train_mixture", watched)
+    random = np.random.default_rng(0)
+    walks = {label: random_walked(random, 100) for label in LABELS}
+    scores = scores_of(tmp_path, np.zeros(100), walks, random)
+    METHODS["retomaton+lambda"].calibrate(scores, SETUP)
+    assert len(held) == 2
+    for chosen in held:
+        assert np.array_equal(chosen[:100], chosen[100:]), "the same positions of both taus"
+        assert chosen[:100].sum() == 15
+
+
+@pytest.mark.parametrize("name", [name for name in METHODS if name != "lm"])
+def test_without_held_out_text_a_method_says_what_it_lacks(name):
+    with pytest.raises(BadInput, match="--calibrate-on"):
+        METHODS[name].calibrate(None, SETUP)
