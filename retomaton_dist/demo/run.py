@@ -21,6 +21,7 @@ from retomaton_dist.lm.train_settings import TrainSettings
 from retomaton_dist.reader import StoreReader
 from retomaton_dist.report.folder import read_evaluation
 from retomaton_dist.report.result import result_sentence
+from retomaton_dist.runtime.cluster import Session
 from retomaton_dist.runtime.progress import clock
 from retomaton_dist.settings import (
     ClusterSettings,
@@ -36,7 +37,7 @@ from storage.verify import verify
 
 Say = Callable[[str], None]
 # Positions of the demo's own texts: enough to see the differences, few enough for minutes.
-POSITIONS, CALIBRATION_POSITIONS = 12_000, 12_000
+POSITIONS, CALIBRATION_POSITIONS = 12_000, 10_000
 
 
 @dataclass(frozen=True)
@@ -65,16 +66,22 @@ def run_demo(settings: DemoSettings, say: Say) -> None:
     texts = settings.texts or _own_text(settings.out, say)
     model = settings.model or _own_model(settings, texts.corpus, say)
     store = settings.out / "demo.store"
-    reader = _build(settings, store, texts, model, say)
+    with Session(settings.workers) as session:
+        # One Ray for all steps, which join it.
+        session.join()
+        _look(_build(settings, store, texts, model, say), store, say)
+        if texts.text:
+            _show(_evaluate(settings, store, texts, say), settings.texts is None, say)
+    say(f"\nDone in {clock(time.monotonic() - start)}. The store is {store}: open it from Python:")
+    say(f'  import retomaton_dist as rd; store = rd.open("{store}"); store.entry(1000)')
+
+
+def _look(reader: StoreReader, store: Path, say: Say) -> None:
     _step(say, "look into the store", "inspect", store)
     say(as_text(reader.describe()))
     _step(say, "check every byte of it", "verify", store)
     checked = verify(Store.open(store))
     say(f"sound: {checked.files:,} files, {checked.bytes:,} bytes")
-    if texts.text:
-        _show(_evaluate(settings, store, texts, say), settings.texts is None, say)
-    say(f"\nDone in {clock(time.monotonic() - start)}. The store is {store}: open it from Python:")
-    say(f'  import retomaton_dist as rd; store = rd.open("{store}"); store.entry(1000)')
 
 
 def _build(

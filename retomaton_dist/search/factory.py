@@ -40,8 +40,12 @@ def choose_factory(entries: int, dimension: int) -> Choice:
 
 
 def _cells(entries: int) -> int:
-    """The power of two nearest to 4 sqrt(N) from below, with enough entries to train each cell."""
-    wanted = min(4 * entries**0.5, entries / LEAST_PER_CELL, MOST_CELLS)
+    """The power of two nearest to 2 sqrt(N) from below, with enough entries to train each cell.
+
+    A search is for a thousand neighbours, which fill several cells anyway: more and smaller cells
+    would cost training, in proportion to their square, and gain nothing.
+    """
+    wanted = min(2 * entries**0.5, entries / LEAST_PER_CELL, MOST_CELLS)
     return 1 << (max(1, int(wanted)).bit_length() - 1)
 
 
