@@ -156,6 +156,7 @@ def test_a_file_in_the_stores_place(extract, tmp_path):
     assert (tmp_path / "new.store").read_text() == "mine"
 
 
+@pytest.mark.slow
 def test_undecodable_bytes_found_by_a_worker_of_a_real_process(tiny_model, tmp_path):
     """It starts a Ray of its own, of which nothing comes through."""
     (tmp_path / "latin.txt").write_bytes(b"good\ncaf\xe9\n")

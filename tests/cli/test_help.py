@@ -7,7 +7,7 @@ import tomllib
 import pytest
 
 from retomaton_dist.cli.main import COMMANDS
-from retomaton_dist.resolve import GROUPS
+from retomaton_dist.resolve import GROUPS, flag_of
 from tests.conftest import ROOT, run_command, run_python
 
 HEAVY = ("dask", "faiss", "numba", "pyarrow", "ray", "torch", "transformers", "zarr")
@@ -49,7 +49,8 @@ def test_the_help_shows_every_command_and_how_to_begin(command):
     assert result.returncode == 0
     for name in COMMANDS:
         assert re.search(rf"^ +{name}\b", result.stdout, re.MULTILINE)
-    assert "retomaton extract law.store --corpus" in result.stdout
+    assert "retomaton build law.store --corpus" in result.stdout
+    assert "retomaton eval law.store --text" in result.stdout
     assert "ray job submit" in result.stdout
     assert "exit codes: 0" in result.stdout
 
@@ -68,7 +69,7 @@ def test_every_commands_help_shows_its_settings_with_their_defaults(command, nam
     for group in COMMANDS[name].groups:
         assert f"[{group}]:" in text
         for item in dataclasses.fields(GROUPS[group]):
-            assert f"--{item.name.replace('_', '-')} " in text
+            assert f"--{flag_of(item)} " in text
             assert " ".join(item.metadata["help"].split())[:30] in text
 
 

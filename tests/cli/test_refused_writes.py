@@ -113,6 +113,7 @@ def test_a_folder_in_which_nothing_can_be_created(command, small_store):
     check_refused(result, "cannot write /sys/kernel/new.store", "choose another folder")
 
 
+@pytest.mark.slow
 def test_a_limit_on_the_size_of_files_in_a_process_of_its_own(
     ray_local, tokenize, small_store, tmp_path
 ):

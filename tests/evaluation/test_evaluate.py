@@ -167,6 +167,7 @@ def test_live_mode_searches_only_what_is_needed_and_gives_the_same_results(
     assert half.searched("knnlm").sum() == found["knnlm", None, None, 0.5]["searches"]
 
 
+@pytest.mark.slow
 def test_another_batch_size_hardly_matters(walkable_store, texts, tmp_path):
     texts = {**texts, "text": str(write_text(tmp_path / "long.txt", 8, 200))}
     # So many neighbours that which of those tied with the last one are found does not matter.

@@ -141,6 +141,7 @@ train(dataclasses.replace(SMALL, checkpoint_seconds=0.0), TEXTS, sys.argv[1], pr
 """
 
 
+@pytest.mark.slow
 def test_a_process_that_was_killed_is_taken_over(trained, tmp_path):
     command = [sys.executable, "-c", VICTIM, str(tmp_path / "model")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT) as victim:

@@ -109,6 +109,7 @@ print(json.dumps([gpu, before, crew.workers, during, ray.is_initialized(), child
 """
 
 
+@pytest.mark.slow
 def test_a_session_starts_ray_when_first_needed_and_ends_what_it_started():
     gpu, before, workers, during, after, children = in_a_process_of_its_own(OWN_SESSION)
     assert (gpu, workers) == (False, 3)
@@ -128,6 +129,7 @@ print(json.dumps([vars(crew), [found for _, found in run_units(crew, Gpus, range
 """
 
 
+@pytest.mark.slow
 def test_one_actor_per_gpu_each_with_its_own():
     crew, found = in_a_process_of_its_own(LOGICAL_GPUS)
     assert crew == {"workers": 2, "cpus": 1.0, "gpus": 1.0, "threads": 1}

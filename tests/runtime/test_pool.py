@@ -138,6 +138,7 @@ def test_a_unit_that_is_always_stuck_ends_the_run(tmp_path):
     wait_for(lambda: none_alive(pids(tmp_path)), "the stuck processes' end")
 
 
+@pytest.mark.slow
 def test_a_caller_that_takes_its_time_does_not_make_finished_units_look_stuck(tmp_path):
     found = []
     for pair in run_units(crew(2), partial(workers.Doubler, tmp_path), range(4), 1.0):

@@ -71,6 +71,7 @@ def test_the_states_do_not_depend_on_the_number_of_workers(clustered, store, wor
     assert stages[0].facts == stages[1].facts
 
 
+@pytest.mark.slow
 def test_nor_do_those_of_the_two_level_path(store, monkeypatch):
     monkeypatch.setattr(cluster_stage, "wants_two_levels", lambda *_: True)
     one, three = (
@@ -99,6 +100,7 @@ def run_killed_when(store, ready, *flags):
     return process.wait()
 
 
+@pytest.mark.slow
 def test_a_killed_run_goes_on_where_it_was_and_ends_with_the_same_states(clustered, store):
     flags = ("--states", STATES, "--workers", 2, "--progress", "none")
     checkpoint = store / "states" / "kmeans" / "checkpoint.arrow"

@@ -256,6 +256,7 @@ def spoil(tiny_model, folder, change):
     return folder
 
 
+@pytest.mark.slow
 def test_a_key_that_is_nan_stops_extraction_with_its_entry_and_document(
     ray_local, tiny_model, tmp_path
 ):

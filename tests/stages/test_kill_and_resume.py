@@ -51,6 +51,7 @@ def assert_same(store, expected):
     assert contents(store) == contents(expected)
 
 
+@pytest.mark.slow
 def test_an_actor_and_then_the_driver_are_killed_while_keys_are_extracted(small_store, tmp_path):
     store = tmp_path / "killed.store"
     running = Running.start("extract", store, small_store.flags())
