@@ -3,6 +3,7 @@
 import dataclasses
 
 from retomaton_dist.cli.command import Command, Invocation
+from retomaton_dist.cli.report import show
 from retomaton_dist.cli.store_argument import add_store, store_of
 from retomaton_dist.resolve import GROUPS
 
@@ -13,14 +14,11 @@ def run(call: Invocation) -> int:
     call.group("walk")
     store = store_of(call)
     from retomaton_dist.evaluating import run_evaluate, walk_of
-    from retomaton_dist.evaluation.table import results_table
 
     fields = {item.name for item in dataclasses.fields(GROUPS["walk"])}
     flags = {name: value for name, value in call.flags.items() if name in fields}
     walk = walk_of(settings, dict(call.file.get("walk", {})), flags)
-    evaluation = run_evaluate(store, settings, walk, workers)
-    print(results_table(evaluation.rows))
-    print(f"\nreport: {evaluation.path / 'report.html'}")
+    show(run_evaluate(store, settings, walk, workers))
     return 0
 
 

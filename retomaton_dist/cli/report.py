@@ -1,8 +1,12 @@
 """`retomaton report`: results and report of an evaluation, made anew from its scores."""
 
 import argparse
+from typing import TYPE_CHECKING
 
 from retomaton_dist.cli.command import Command, Invocation
+
+if TYPE_CHECKING:
+    from retomaton_dist.evaluation.results import Evaluation
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -21,13 +25,18 @@ def run(call: Invocation) -> int:
     """Measure anew, write the report and print the table."""
     from retomaton_dist.evaluating import report
     from retomaton_dist.evaluation.results import Overrides
-    from retomaton_dist.evaluation.table import results_table
 
     names = ("weight", "temperature", "pointer_weight")
-    evaluation = report(call["evaluation"], Overrides(*(call.get(name) for name in names)))
+    show(report(call["evaluation"], Overrides(*(call.get(name) for name in names))))
+    return 0
+
+
+def show(evaluation: "Evaluation") -> None:
+    """Print the table of results, and where the report is."""
+    from retomaton_dist.evaluation.table import results_table
+
     print(results_table(evaluation.rows))
     print(f"\nreport: {evaluation.path / 'report.html'}")
-    return 0
 
 
 COMMAND = Command(

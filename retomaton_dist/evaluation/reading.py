@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 import torch
@@ -10,10 +9,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from retomaton_dist.errors import ModelError
-from retomaton_dist.lm.model import LanguageModel
-from retomaton_dist.lm.reading import Span, WindowReader
-from retomaton_dist.settings import ModelSettings
-from storage.sending import WithoutCaches
+from retomaton_dist.lm.model_reader import ModelReader
+from retomaton_dist.lm.reading import Span
 
 # Rows of logits that are normalised at once: bounds what a large vocabulary costs.
 ROWS_AT_ONCE = 512
@@ -38,22 +35,12 @@ class Reading:
         return len(self.tokens)
 
 
-@dataclass(frozen=True)
-class TextReader(WithoutCaches):
-    """Runs the model over spans of a text; the model is loaded where it is used.
+class TextReader(ModelReader):
+    """Runs the model over spans of a text.
 
     Queries are rounded to float16 as keys are, so that a context the corpus has finds itself at
     distance 0.
     """
-
-    windows: WindowReader
-    model: ModelSettings
-    device: str
-
-    @cached_property
-    def lm(self) -> LanguageModel:
-        """The model on its device."""
-        return LanguageModel.load(self.model, self.device)
 
     def read(self, spans: Sequence[Span]) -> Reading:
         """Read the positions of the spans, which follow each other by rows."""
@@ -79,7 +66,7 @@ class TextReader(WithoutCaches):
     ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
         """The tokens of the spans, and those before them."""
         tokens, previous = np.empty(rows, np.int32), np.full(rows, -1, np.int32)
-        corpus = self.windows.corpus
+        corpus = self.corpus
         for span in spans:
             begin = int(corpus.first_entries[span.document])
             head = 1 if span.first else 0

@@ -3,43 +3,22 @@
 Batches are formed inside a unit, so that what a unit holds never depends on who else works.
 """
 
-from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 import torch
 
 from retomaton_dist.errors import ModelError
-from retomaton_dist.lm.model import LanguageModel
-from retomaton_dist.lm.reading import WindowReader
-from retomaton_dist.settings import ModelSettings
+from retomaton_dist.lm.model_reader import ModelReader
 from storage import datastore, records
 from storage.canonical import Json
-from storage.corpus import Corpus
 from storage.datastore import Keys, Shape
 from storage.files import FileDigest
 from storage.records import Record
-from storage.sending import WithoutCaches
 
 
-@dataclass(frozen=True)
-class KeyReader(WithoutCaches):
-    """Computes the keys of any range of entries; the model is loaded where it is used."""
-
-    windows: WindowReader
-    model: ModelSettings
-    device: str
-
-    @cached_property
-    def lm(self) -> LanguageModel:
-        """The model on its device."""
-        return LanguageModel.load(self.model, self.device)
-
-    @property
-    def corpus(self) -> Corpus:
-        """What is read."""
-        return self.windows.corpus
+class KeyReader(ModelReader):
+    """Computes the keys of any range of entries."""
 
     def keys(self, first: int, last: int) -> tuple[Keys, Json]:
         """Keys of the entries first..last-1, and how many tokens were computed for them."""

@@ -20,7 +20,6 @@ import pickle
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -38,6 +37,7 @@ from storage.codec import CodecFiles
 from storage.datastore import Shape
 from storage.records import Record
 from storage.store import Store, writing
+from tests.benchmarks.memory import Peak, own_memory
 
 try:
     from scipy.sparse import csr_matrix
@@ -140,33 +140,17 @@ def layout(path, *_):
 CONTESTANTS = {"ours": ours, "theirs": theirs, "layout": layout}
 
 
-def own_memory():
-    """Bytes of this process that are no file's."""
-    text = Path("/proc/self/status").read_text()
-    fields = dict(line.split(":", 1) for line in text.splitlines())
-    return int(fields["RssAnon"].split()[0]) * 1024
-
-
 def child(kind, path, *settings):
     """Run one contestant; print seconds and the peak of its own memory."""
     with tempfile.TemporaryDirectory() as folder:
         # What is imported on first use does not count.
         build(Path(folder) / "s.store", 5000)
         CONTESTANTS[kind](Path(folder) / "s.store", *settings)
-    before, peak, done = own_memory(), 0, threading.Event()
-
-    def watch():
-        nonlocal peak
-        while not done.wait(0.005):
-            peak = max(peak, own_memory())
-
-    watcher = threading.Thread(target=watch)
-    watcher.start()
-    start, cpu = time.perf_counter(), time.process_time()
-    CONTESTANTS[kind](Path(path), *settings)
-    print(time.perf_counter() - start, time.process_time() - cpu, max(peak - before, 1))
-    done.set()
-    watcher.join()
+    before, start, cpu = own_memory(), time.perf_counter(), time.process_time()
+    with Peak() as peak:
+        CONTESTANTS[kind](Path(path), *settings)
+    spent = time.perf_counter() - start, time.process_time() - cpu
+    print(*spent, max(peak.bytes - before, 1))
 
 
 def run(kind, path, unit_entries, workers):

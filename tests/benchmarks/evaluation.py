@@ -11,7 +11,6 @@ Without a store it says so and ends.
 import argparse
 import math
 import tempfile
-import threading
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -32,6 +31,7 @@ from retomaton_dist.settings import WorkerSettings
 from retomaton_dist.stages.score import choose_documents
 from retomaton_dist.stages.score_worker import ScoreJob, ScoreWorker
 from storage.store import writing
+from tests.benchmarks.memory import Peak
 
 TAUS = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, math.inf)
 LIVE_TAUS = (1.0, 16.0, 64.0)
@@ -90,38 +90,14 @@ def compare_live(job, documents):
         )
 
 
-def compare_memory(job, corpus, positions):
+def compare_memory(job, corpus, least):
     chosen = Pass("memory", tuple(WalkSpec("kmeans", tau) for tau in (1.0, math.inf)))
-    for limit in (positions // 3, positions, 3 * positions):
+    for limit in (least, 3 * least, 9 * least):
         documents = choose_documents(corpus.lengths, limit)
-        peak = watched(lambda documents=documents: run(job, documents, [chosen]))
-        print(
-            f"memory over {corpus.lengths[documents].sum():,} positions: peak {peak / 1e6:.0f} MB"
-        )
-
-
-def own_memory():
-    """Bytes of this process that are no file's: maps are shared by all who have them."""
-    text = Path("/proc/self/status").read_text()
-    fields = dict(line.split(":", 1) for line in text.splitlines())
-    return int(fields["RssAnon"].split()[0]) * 1024
-
-
-def watched(action):
-    """Peak of this process's own memory while the action runs."""
-    peak, done = 0, threading.Event()
-
-    def watch():
-        nonlocal peak
-        while not done.wait(0.02):
-            peak = max(peak, own_memory())
-
-    watcher = threading.Thread(target=watch)
-    watcher.start()
-    action()
-    done.set()
-    watcher.join()
-    return peak
+        with Peak() as peak:
+            run(job, documents, [chosen])
+        positions = int(corpus.lengths[documents].sum())
+        print(f"memory over {positions:,} positions: peak {peak.bytes / 1e6:.0f} MB")
 
 
 def parts(spent):
@@ -150,7 +126,7 @@ def main():
         documents = choose_documents(corpus.lengths, given.positions)
         compare_figure(job, documents)
         compare_live(job, documents)
-        compare_memory(job, corpus, given.positions)
+        compare_memory(job, corpus, given.positions // 3)
     print(f"{time.perf_counter() - start:.0f} s in all")
 
 

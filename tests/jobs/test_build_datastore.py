@@ -43,6 +43,7 @@ def test_a_job_builds_the_store_and_its_log_shows_progress(
     assert rd.open(store).states().count == rd.open(store).automaton("kmeans").states == 20
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("store", "corpus", "message"),
     [
