@@ -107,7 +107,7 @@ def _calibration_pass(
         return None, setup
     methods = prepared.choices.methods
     wanted = [spec for method in methods for spec in method.calibration_walks(setup)]
-    if any(spec.tau < math.inf for spec in wanted) or _needs_foss(prepared):
+    if _needs_foss(prepared):
         wanted += [spec for method in methods for spec in method.walks(setup)]
     with writing(out / "calibration") as writer:
         corpus = texts.calibration.tokenize(writer, session)
