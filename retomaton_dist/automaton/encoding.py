@@ -6,9 +6,9 @@ A row is done by itself and in one order, so that results do not depend on what 
 import numpy as np
 from numpy.typing import NDArray
 
+from retomaton_dist.automaton.measuring_pq import WORDS
 from retomaton_dist.compiled import Whole, compiled
 
-WORDS = 256
 # Rows that are compared with a codeword at once.
 ROWS = 256
 

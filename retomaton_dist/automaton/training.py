@@ -13,7 +13,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from retomaton_dist.automaton.encoding import WORDS, add_by_word, nearest_words
+from retomaton_dist.automaton.encoding import add_by_word, nearest_words
+from retomaton_dist.automaton.measuring_pq import WORDS
 from retomaton_dist.errors import BadInput
 
 MOST_CODE_BYTES = 64

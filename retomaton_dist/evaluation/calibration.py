@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from safetensors import SafetensorError
@@ -10,7 +9,7 @@ from safetensors.numpy import load_file, save
 
 from retomaton_dist.errors import DamagedStore
 from retomaton_dist.evaluation.scores import Scores
-from retomaton_dist.methods.method import Calibrated, Method, Setup
+from retomaton_dist.methods.method import Calibrated, Method, Setup, arrays_below
 from storage import canonical, files
 from storage.canonical import Json
 
@@ -50,7 +49,7 @@ def read(out: Path, inputs: Json | None = None) -> Found | None:
     except (OSError, ValueError, SafetensorError) as error:
         raise DamagedStore(f"{out / ARRAYS} cannot be read: {error}; {_REMEDY}") from error
     return {
-        name: Calibrated(item, _below(arrays, f"{name}:"))
+        name: Calibrated(item, arrays_below(arrays, f"{name}:"))
         for name, item in facts["methods"].items()
     }
 
@@ -73,10 +72,6 @@ def temperatures_of(found: Found) -> set[float]:
     for calibrated in found.values():
         degrees |= set(_temperatures(calibrated.facts))
     return degrees
-
-
-def _below(arrays: Mapping[str, Any], prefix: str) -> dict[str, Any]:
-    return {key.removeprefix(prefix): a for key, a in arrays.items() if key.startswith(prefix)}
 
 
 def _temperatures(facts: Json) -> Iterator[float]:

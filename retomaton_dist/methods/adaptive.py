@@ -24,7 +24,7 @@ from retomaton_dist.evaluation.walking import Walked
 from retomaton_dist.evaluation.walks import WalkSpec
 from retomaton_dist.methods.constant import as_facts, find_constants, from_facts
 from retomaton_dist.methods.held_out import held_out
-from retomaton_dist.methods.method import Calibrated, CurvePoint, Method, Setup
+from retomaton_dist.methods.method import Calibrated, CurvePoint, Method, Setup, arrays_below
 from retomaton_dist.methods.mixture_network import SEED, MixtureNetwork, train_mixture
 from retomaton_dist.methods.retomaton import POINTER_WEIGHTS
 from storage.canonical import Json
@@ -102,14 +102,7 @@ class AdaptiveLambda(Method):
     def points(self, setup: Setup, calibrated: Calibrated) -> Iterator[CurvePoint]:
         """One point per clustering and tau."""
         for name in setup.automata:
-            prefix = f"{name}."
-            network = MixtureNetwork.of(
-                {
-                    key.removeprefix(prefix): array
-                    for key, array in calibrated.arrays.items()
-                    if key.startswith(prefix)
-                }
-            )
+            network = MixtureNetwork.of(arrays_below(calibrated.arrays, f"{name}."))
             found = calibrated.facts[name]
             bases = Bases(from_facts(found["weighed"]), from_facts(found["plain"]))
             mixing = AdaptiveMixing(network, bases)

@@ -50,6 +50,15 @@ class Calibrated:
     arrays: Mapping[str, NDArray[Any]] = field(default_factory=dict)
 
 
+def arrays_below(arrays: Mapping[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:
+    """The arrays whose names begin with the prefix, without it."""
+    return {
+        name.removeprefix(prefix): array
+        for name, array in arrays.items()
+        if name.startswith(prefix)
+    }
+
+
 class Mixing(Protocol):
     """Turns what a walk came to into probabilities."""
 
