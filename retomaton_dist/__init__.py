@@ -18,13 +18,20 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from retomaton_dist.api.build import (
+        build,
+        cluster,
+        compile,  # noqa: A004
+        estimate,
+        extract,
+        index,
+        tokenize,
+    )
+    from retomaton_dist.api.evaluate import evaluate
+    from retomaton_dist.api.store import StoreReader
+    from retomaton_dist.api.train import train_lm
     from retomaton_dist.automaton.automaton import Automaton
-    from retomaton_dist.building import build, cluster, compile, extract, tokenize  # noqa: A004
-    from retomaton_dist.dry_run.build import estimate
-    from retomaton_dist.evaluating import evaluate
     from retomaton_dist.evaluation.results import Evaluation
-    from retomaton_dist.reader import StoreReader
-    from retomaton_dist.search.build import index
 
 __version__ = "0.1.0"
 __all__ = [
@@ -40,26 +47,28 @@ __all__ = [
     "index",
     "open",
     "tokenize",
+    "train_lm",
 ]
 
 _PLACES = {
-    "build": "retomaton_dist.building",
-    "cluster": "retomaton_dist.building",
-    "compile": "retomaton_dist.building",
-    "extract": "retomaton_dist.building",
-    "tokenize": "retomaton_dist.building",
-    "index": "retomaton_dist.search.build",
-    "estimate": "retomaton_dist.dry_run.build",
-    "evaluate": "retomaton_dist.evaluating",
-    "Evaluation": "retomaton_dist.evaluation.results",
+    "build": "retomaton_dist.api.build",
+    "cluster": "retomaton_dist.api.build",
+    "compile": "retomaton_dist.api.build",
+    "estimate": "retomaton_dist.api.build",
+    "extract": "retomaton_dist.api.build",
+    "index": "retomaton_dist.api.build",
+    "tokenize": "retomaton_dist.api.build",
+    "evaluate": "retomaton_dist.api.evaluate",
+    "StoreReader": "retomaton_dist.api.store",
+    "train_lm": "retomaton_dist.api.train",
     "Automaton": "retomaton_dist.automaton.automaton",
-    "StoreReader": "retomaton_dist.reader",
+    "Evaluation": "retomaton_dist.evaluation.results",
 }
 
 
 def open(path: str) -> "StoreReader":  # noqa: A001 - rd.open reads as it should
     """Open a store for reading."""
-    from retomaton_dist.reader import StoreReader
+    from retomaton_dist.api.store import StoreReader
 
     return StoreReader.open(path)
 

@@ -113,6 +113,17 @@ def digest_of(path: Path) -> FileDigest:
     return FileDigest(result.hexdigest(), size)
 
 
+def problem_of(path: Path, expected: FileDigest) -> str | None:
+    """Read a file whole and say what is wrong with it; None if nothing is."""
+    try:
+        found = digest_of(path)
+    except OSError as error:
+        return f"cannot be read: {error.strerror}"
+    if found.bytes != expected.bytes:
+        return f"has {found.bytes:,} bytes instead of {expected.bytes:,}"
+    return None if found.digest == expected.digest else "its contents were altered"
+
+
 def make_folder(folder: Path) -> None:
     """Create `folder` and what it lies in, durably; what exists stays as it is."""
     if not folder.is_dir():

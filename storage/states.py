@@ -8,7 +8,6 @@
 A clustering without clusters (`none`) has no files: every entry is its own state.
 """
 
-import shutil
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -76,9 +75,9 @@ def merge_parts(store: Path, name: str, units: int) -> dict[str, FileDigest]:
     return {path.relative_to(store).as_posix(): digest}
 
 
-def discard_parts(store: Path, name: str) -> None:
-    """Remove the parts once they are merged."""
-    shutil.rmtree(folder_of(store, name) / "parts", ignore_errors=True)
+def parts_of(store: Path, name: str) -> Path:
+    """Where units leave their parts until they are merged."""
+    return folder_of(store, name) / "parts"
 
 
 @dataclass(frozen=True)
@@ -130,7 +129,7 @@ class States(WithoutCaches):
 
 
 def _part(store: Path, name: str, unit: int) -> Path:
-    return folder_of(store, name) / "parts" / f"unit-{unit:05d}.arrow"
+    return parts_of(store, name) / f"unit-{unit:05d}.arrow"
 
 
 def _written(store: Path, path: Path, column: str, values: NDArray[Any]) -> dict[str, FileDigest]:

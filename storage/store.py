@@ -57,11 +57,14 @@ class Store:
             if name.startswith("cluster/") and stage.done
         ]
 
+    def shape(self) -> Shape:
+        """Size of the datastore, without a look at its files."""
+        facts = self.stage("extract").facts
+        return Shape(facts["entries"], facts["dimension"], facts["chunk_entries"])
+
     def datastore(self) -> Datastore:
         """The datastore; opening checks its shape and that every chunk is there and whole."""
-        facts = self.stage("extract").facts
-        shape = Shape(facts["entries"], facts["dimension"], facts["chunk_entries"])
-        return Datastore.open(self.path, shape, pruned="prune" in self.manifest.stages)
+        return Datastore.open(self.path, self.shape(), pruned="prune" in self.manifest.stages)
 
 
 class StoreWriter:

@@ -1,7 +1,6 @@
 """Finding damage: every digest, shape, range and pointer of a store."""
 
-import itertools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,7 +10,7 @@ import numpy as np
 from storage import corpus, files, lock, manifest, records
 from storage.corpus import Corpus
 from storage.datastore import Datastore
-from storage.errors import DamagedStore, StoreError
+from storage.errors import StoreError
 from storage.files import FileDigest
 from storage.manifest import Stage
 from storage.prune import KEYS, STAGE
@@ -113,21 +112,11 @@ def _damaged_files(
     root: Path, owned: list[_Owned], progress: Callable[[int], None]
 ) -> Iterator[Finding]:
     with ThreadPoolExecutor(THREADS) as pool:
-        problems = pool.map(lambda item: _problem(root / item.path, item.expected), owned)
+        problems = pool.map(lambda item: files.problem_of(root / item.path, item.expected), owned)
         for item, problem in zip(owned, problems, strict=True):
             progress(item.expected.bytes)
             if problem:
                 yield Finding(item.path, problem, item.stage, item.unit)
-
-
-def _problem(path: Path, expected: FileDigest) -> str | None:
-    try:
-        found = files.digest_of(path)
-    except OSError as error:
-        return f"cannot be read: {error.strerror}"
-    if found.bytes != expected.bytes:
-        return f"has {found.bytes:,} bytes instead of {expected.bytes:,}"
-    return None if found.digest == expected.digest else "its contents were altered"
 
 
 def _wrong_contents(store: Store) -> Iterator[Finding]:
@@ -201,23 +190,3 @@ def _record(stage: str, unit: int) -> str:
 
 def _files_below(folder: Path) -> Iterator[Path]:
     return (path for path in folder.rglob("*") if path.is_file())
-
-
-def check_chunks(store: Store, chunks: Iterable[int], arrays: tuple[str, ...]) -> None:
-    """Refuse chunks of the datastore whose bytes are not those that extraction wrote.
-
-    For stages that stream them: what they make of flipped bits would look sound ever after.
-    """
-    stage, datastore = store.stage("extract"), store.datastore()
-    for unit, group in itertools.groupby(
-        chunks, lambda chunk: chunk // stage.config["unit_chunks"]
-    ):
-        record = records.read(store.path, "extract", unit, stage.config_hash)
-        for chunk, name in itertools.product(group, arrays):
-            path = datastore.chunk_file(name, chunk)
-            problem = _problem(path, record.files[path.relative_to(store.path).as_posix()])
-            if problem:
-                raise DamagedStore(
-                    f"{path}: {problem}; `retomaton verify {store.path} --repair`, then "
-                    f"`retomaton extract ...` again"
-                )

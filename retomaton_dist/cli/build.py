@@ -4,7 +4,7 @@ import argparse
 
 from retomaton_dist.cli.command import Command, Invocation
 from retomaton_dist.cli.store_argument import add_store, store_of
-from retomaton_dist.later_settings import later_settings
+from retomaton_dist.settings.entrances import FLAGGED, with_tables
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -20,18 +20,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(call: Invocation) -> int:
     """Run every stage, or what is missing of it, and show the store; or say what it would take."""
-    groups = [call.group(name) for name in COMMAND.groups]
-    later = later_settings(call.file)
+    settings = with_tables([call.group(name) for name in FLAGGED], call.file)
     store = store_of(call)
-    from retomaton_dist.building import BuildSettings, run_build
-    from retomaton_dist.describe import as_text
+    from retomaton_dist.api.build import run_build
+    from retomaton_dist.api.describe import as_text
     from retomaton_dist.dry_run.build import estimate_build
 
-    settings = BuildSettings(*groups)
     if call.get("dry_run"):
-        print(estimate_build(store, settings, later).as_text())
+        print(estimate_build(store, settings).as_text())
     else:
-        print(as_text(run_build(store, settings, later).describe()))
+        print(as_text(run_build(store, settings).describe()))
     return 0
 
 
@@ -39,7 +37,7 @@ COMMAND = Command(
     name="build",
     summary="Build a store: tokenize, extract, cluster, index, compile; what is up to date is "
     "skipped.",
-    groups=("corpus", "model", "tokenize", "extract", "workers"),
+    groups=FLAGGED,
     arguments=add_arguments,
     run=run,
     examples="""

@@ -8,11 +8,11 @@ def run(call: Invocation) -> int:
     """Cluster the store's entries and show the clustering."""
     settings, workers = (call.group(name) for name in COMMAND.groups)
     store = store_of(call)
-    from retomaton_dist.building import run_cluster
-    from retomaton_dist.describe import clustering_as_text
+    from retomaton_dist.api.build import run_cluster
+    from retomaton_dist.api.describe import clustering_as_text
 
     reader = run_cluster(store, settings, workers)
-    name = settings.name or settings.algorithm
+    name = settings.clustering
     print(clustering_as_text(name, reader.describe()["stages"][f"cluster/{name}"]))
     return 0
 

@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
-from retomaton_dist.resolve import (
+from retomaton_dist.settings.declaring import flag_of
+from retomaton_dist.settings.entrances import (
     GROUPS,
-    flag_of,
     help_of,
     is_required,
     make_group,

@@ -8,10 +8,10 @@ def run(call: Invocation) -> int:
     """Compile the automaton and say what came of it."""
     settings, workers = (call.group(name) for name in COMMAND.groups)
     store = store_of(call)
-    from retomaton_dist.building import run_compile
+    from retomaton_dist.api.build import run_compile
 
     reader = run_compile(store, settings, workers)
-    name = settings.name or settings.states
+    name = settings.automaton
     facts = reader.describe()["stages"][f"compile/{name}"]["facts"]
     print(
         f"automaton {name}: {facts['states']:,} states over {facts['entries']:,} entries, codec "

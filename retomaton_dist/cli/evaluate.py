@@ -5,7 +5,7 @@ import dataclasses
 from retomaton_dist.cli.command import Command, Invocation
 from retomaton_dist.cli.report import show
 from retomaton_dist.cli.store_argument import add_store, store_of
-from retomaton_dist.resolve import GROUPS
+from retomaton_dist.settings.entrances import GROUPS, walk_settings
 
 
 def run(call: Invocation) -> int:
@@ -13,11 +13,11 @@ def run(call: Invocation) -> int:
     settings, workers = call.group("evaluate"), call.group("workers")
     call.group("walk")
     store = store_of(call)
-    from retomaton_dist.evaluating import run_evaluate, walk_of
+    from retomaton_dist.api.evaluate import run_evaluate
 
     fields = {item.name for item in dataclasses.fields(GROUPS["walk"])}
     flags = {name: value for name, value in call.flags.items() if name in fields}
-    walk = walk_of(settings, dict(call.file.get("walk", {})), flags)
+    walk = walk_settings(settings.preset, call.file.get("walk", {}), flags)
     show(run_evaluate(store, settings, walk, workers))
     return 0
 

@@ -4,6 +4,7 @@ import argparse
 
 from retomaton_dist.cli.command import Command, Invocation
 from retomaton_dist.cli.store_argument import add_store, store_of
+from retomaton_dist.settings.entrances import FLAGGED, with_tables
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -19,13 +20,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(call: Invocation) -> int:
     """Build the datastore, or say what building it would take."""
-    groups = [call.group(name) for name in COMMAND.groups]
+    settings = with_tables([call.group(name) for name in FLAGGED], {})
     store = store_of(call)
-    from retomaton_dist.building import BuildSettings, run_extract
-    from retomaton_dist.describe import as_text
+    from retomaton_dist.api.build import run_extract
+    from retomaton_dist.api.describe import as_text
     from retomaton_dist.dry_run.extraction import estimate_extraction
 
-    settings = BuildSettings(*groups)
     if call.get("dry_run"):
         print(estimate_extraction(store, settings).as_text())
     else:
@@ -36,7 +36,7 @@ def run(call: Invocation) -> int:
 COMMAND = Command(
     name="extract",
     summary="Turn a corpus into a datastore: a key, a value and a pointer for every token.",
-    groups=("corpus", "model", "tokenize", "extract", "workers"),
+    groups=FLAGGED,
     arguments=add_arguments,
     run=run,
     examples="""

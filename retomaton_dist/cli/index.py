@@ -8,7 +8,7 @@ def run(call: Invocation) -> int:
     """Build the index and say which it is, why, and how good."""
     settings, workers = (call.group(name) for name in COMMAND.groups)
     store = store_of(call)
-    from retomaton_dist.search.build import run_index
+    from retomaton_dist.api.build import run_index
     from retomaton_dist.search.layout import described
 
     facts = run_index(store, settings, workers).describe()["stages"][f"index/{settings.name}"][

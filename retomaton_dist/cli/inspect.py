@@ -19,7 +19,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(call: Invocation) -> int:
     """Print what the manifest says."""
-    from retomaton_dist.describe import as_text, describe
+    from retomaton_dist.api.describe import as_text, describe
     from storage.store import Store
 
     facts = describe(Store.open(call["store"]))

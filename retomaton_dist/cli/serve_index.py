@@ -9,7 +9,7 @@ from retomaton_dist.cli.store_argument import add_store, store_of
 from retomaton_dist.errors import ClusterError
 
 if TYPE_CHECKING:
-    from retomaton_dist.search.service import SearchService
+    from retomaton_dist.runtime.search_service import SearchService
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -27,17 +27,15 @@ def run(call: Invocation) -> int:
     """Start, show or end a service; without a cluster stay until interrupted."""
     settings, workers = (call.group(name) for name in COMMAND.groups)
     store = store_of(call)
-    import ray
-
-    from retomaton_dist.runtime.cluster import Session
+    from retomaton_dist.runtime.search_service import SearchService, choose_place
+    from retomaton_dist.runtime.session import Session
     from retomaton_dist.search.layout import IndexFiles
     from retomaton_dist.search.parameters import parse
-    from retomaton_dist.search.service import Place, SearchService
     from storage.store import Store
 
     opened = IndexFiles.open(Store.open(store), settings.name)
     with Session(workers) as session:
-        alone = session.address == "local" and not ray.is_initialized()
+        alone = session.starts_ray
         if alone and (call.get("status") or call.get("stop")):
             raise ClusterError("which cluster is the service on? --address auto, or HOST:PORT")
         session.join()
@@ -46,11 +44,11 @@ def run(call: Invocation) -> int:
         elif call.get("stop"):
             SearchService.connect(opened).stop()
         else:
-            place = Place(workers.cpus_per_worker or 0.0, _gpu(settings.device), workers.threads)
+            place = choose_place(settings, workers)
             service = SearchService.serve(opened, parse(settings.parameters or ""), place)
             print(as_text(service), flush=True)
             if alone:
-                _stay()
+                _stay(session.joined_address)
     return 0
 
 
@@ -68,21 +66,7 @@ def as_text(service: "SearchService") -> str:
     return "\n".join(lines)
 
 
-def _gpu(device: str | None) -> bool:
-    import ray
-
-    from retomaton_dist.search.library import faiss
-
-    there = bool(ray.cluster_resources().get("GPU")) and hasattr(faiss, "StandardGpuResources")
-    if device == "cuda" and not there:
-        raise ClusterError("--device cuda: the cluster has no GPU, or FAISS is not faiss-gpu")
-    return there if device is None else device == "cuda"
-
-
-def _stay() -> None:
-    import ray
-
-    address = ray.get_runtime_context().gcs_address
+def _stay(address: str) -> None:
     try:
         print(f"serving at --address {address} until interrupted", flush=True)
         threading.Event().wait()

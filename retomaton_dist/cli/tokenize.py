@@ -7,8 +7,8 @@ from retomaton_dist.cli.store_argument import add_store, store_of
 def run(call: Invocation) -> int:
     """Tokenise the corpus into the store and say what came of it."""
     groups = [call.group(name) for name in COMMAND.groups]
-    from retomaton_dist.building import run_tokenize
-    from retomaton_dist.describe import as_text
+    from retomaton_dist.api.build import run_tokenize
+    from retomaton_dist.api.describe import as_text
 
     print(as_text(run_tokenize(store_of(call), *groups).describe()))
     return 0

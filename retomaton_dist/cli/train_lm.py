@@ -1,16 +1,8 @@
 """`retomaton train-lm`: a small language model from scratch, or fine-tuning of another."""
 
 import argparse
-from typing import TYPE_CHECKING
 
 from retomaton_dist.cli.command import Command, Invocation
-from retomaton_dist.runtime.progress import clock, showing
-from retomaton_dist.settings import CorpusSettings
-
-if TYPE_CHECKING:
-    from retomaton_dist.lm.train_loop import TrainProgress
-    from retomaton_dist.lm.train_record import TrainResult
-    from retomaton_dist.lm.train_settings import TrainSettings
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -24,34 +16,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(call: Invocation) -> int:
     """Train, or go on training, and say how good the model is."""
     corpus, settings = (call.group(name) for name in COMMAND.groups)
-    result = train_on(corpus, settings, call["out"], call.get("progress"))
+    from retomaton_dist.api.train import run_train
+    from retomaton_dist.runtime.progress import clock
+
+    result = run_train(call["out"], corpus, settings, call.get("progress"))
     print(
         f"{result.folder}: perplexity {result.perplexity:,.2f} per token on held-out text "
         f"({result.bits_per_byte:.3f} bits per byte) after {result.steps:,} steps, "
         f"{result.tokens:,} tokens, {clock(result.seconds)}"
     )
     return 0
-
-
-def train_on(
-    corpus: CorpusSettings, settings: "TrainSettings", out: str, mode: str | None
-) -> "TrainResult":
-    """Read the corpus and train on it, showing progress."""
-    from retomaton_dist.corpus.whole import read_texts
-    from retomaton_dist.lm.train import train
-
-    with showing(mode, "train-lm", 100, "%") as bar:
-
-        def show(now: "TrainProgress") -> None:
-            shown = {
-                "loss": f"{now.loss:.3f}",
-                "tokens/s": f"{now.tokens / max(now.elapsed, 1e-9):,.0f}",
-            }
-            if now.perplexity is not None:
-                shown["validation perplexity"] = f"{now.perplexity:,.1f}"
-            bar.advance(100 * now.fraction - bar.done, shown)
-
-        return train(settings, read_texts(corpus), out, show)
 
 
 COMMAND = Command(

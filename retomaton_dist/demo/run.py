@@ -6,32 +6,31 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from retomaton_dist.automaton.walk_settings import PRESETS
-from retomaton_dist.building import BuildSettings, run_build, run_cluster, run_compile
-from retomaton_dist.cli.train_lm import train_on
+from retomaton_dist.api.build import run_build, run_cluster, run_compile
+from retomaton_dist.api.describe import as_text
+from retomaton_dist.api.evaluate import run_evaluate
+from retomaton_dist.api.store import StoreReader
+from retomaton_dist.api.train import run_train
 from retomaton_dist.demo.claim import check_claim
 from retomaton_dist.demo.text import prepare
-from retomaton_dist.describe import as_text
-from retomaton_dist.evaluating import run_evaluate
-from retomaton_dist.evaluation.results import Evaluation
-from retomaton_dist.evaluation.settings import EvaluateSettings
-from retomaton_dist.evaluation.table import results_table
-from retomaton_dist.later_settings import later_settings
-from retomaton_dist.lm.train_settings import TrainSettings
-from retomaton_dist.reader import StoreReader
+from retomaton_dist.evaluation.results import Evaluation, results_table
 from retomaton_dist.report.folder import read_evaluation
 from retomaton_dist.report.result import result_sentence
-from retomaton_dist.runtime.cluster import Session
 from retomaton_dist.runtime.progress import clock
+from retomaton_dist.runtime.session import Session
 from retomaton_dist.settings import (
+    PRESETS,
     ClusterSettings,
     CompileSettings,
     CorpusSettings,
+    EvaluateSettings,
     ExtractSettings,
     ModelSettings,
     TokenizeSettings,
+    TrainSettings,
     WorkerSettings,
 )
+from retomaton_dist.settings.entrances import with_tables
 from storage.store import Store
 from storage.verify import verify
 
@@ -67,8 +66,9 @@ def run_demo(settings: DemoSettings, say: Say) -> None:
     model = settings.model or _own_model(settings, texts.corpus, say)
     store = settings.out / "demo.store"
     with Session(settings.workers) as session:
-        # One Ray for all steps, which join it.
-        session.join()
+        if not session.here:
+            # One Ray for all steps, which join it.
+            session.join()
         _look(_build(settings, store, texts, model, say), store, say)
         if texts.text:
             _show(_evaluate(settings, store, texts, say), settings.texts is None, say)
@@ -87,15 +87,10 @@ def _look(reader: StoreReader, store: Path, say: Say) -> None:
 def _build(
     settings: DemoSettings, store: Path, texts: DemoTexts, model: str, say: Say
 ) -> StoreReader:
-    build = BuildSettings(
-        texts.corpus,
-        ModelSettings(model=model),
-        TokenizeSettings(),
-        ExtractSettings(),
-        settings.workers,
-    )
+    model_settings = ModelSettings(model=model)
+    groups = texts.corpus, model_settings, TokenizeSettings(), ExtractSettings(), settings.workers
     _step(say, "from text to an automaton", "build", store, texts.corpus, "--model", model)
-    run_build(store, build, later_settings({}))
+    run_build(store, with_tables(groups, {}))
     _step(say, "the same without clustering, to compare", "cluster", store, "--algorithm", "none")
     run_cluster(store, ClusterSettings(algorithm="none"), settings.workers)
     say(f"$ retomaton compile {store} --states none")
@@ -141,7 +136,7 @@ def _own_model(settings: DemoSettings, corpus: CorpusSettings, say: Say) -> str:
     minutes = ("--minutes", f"{settings.minutes:g}", "--out", folder)
     _step(say, "train a small language model", "train-lm", corpus, *minutes)
     train = TrainSettings(minutes=settings.minutes)
-    result = train_on(corpus, train, str(folder), settings.workers.progress)
+    result = run_train(folder, corpus, train, settings.workers.progress)
     say(f"perplexity {result.perplexity:,.1f} per token on held-out files of the corpus")
     return str(folder)
 

@@ -4,9 +4,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from retomaton_dist.building import BuildSettings, Prepared, choose_shape, prepare, split_build
 from retomaton_dist.dry_run.extraction import (
     BYTES_PER_TOKEN,
     Counted,
@@ -16,12 +14,12 @@ from retomaton_dist.dry_run.extraction import (
 )
 from retomaton_dist.dry_run.free import free_disk, free_memory, warnings
 from retomaton_dist.dry_run.later import StageEstimate, Work, choose_sizes, estimate_later
-from retomaton_dist.dry_run.probes import Rates, measure
+from retomaton_dist.dry_run.probes import Rates, measure, start_seconds
 from retomaton_dist.errors import CorpusError
-from retomaton_dist.later_checks import check_settings, check_sizes
-from retomaton_dist.later_settings import LaterSettings
-from retomaton_dist.runtime.cluster import Session
 from retomaton_dist.runtime.progress import clock
+from retomaton_dist.runtime.session import Session
+from retomaton_dist.settings import BuildSettings
+from retomaton_dist.stages.build import BuildInputs, check_fit, check_later, find_inputs
 from storage.datastore import Shape
 
 BYTES_PER_DOCUMENT = 64
@@ -50,7 +48,7 @@ class BuildEstimate:
 
     @property
     def seconds(self) -> float:
-        """Of all stages, one after the other, and of starting the workers of each."""
+        """Of all stages, one after the other, and of starting the workers."""
         return sum(stage.seconds for stage in self.stages) + self.starting
 
     def as_text(self) -> str:
@@ -62,7 +60,7 @@ class BuildEstimate:
         )
         totals = ("", _size(self.disk), _size(self.memory), clock(self.seconds), "")
         free = ("", _size(free_disk(self.store)), _size(free_memory()), "", "")
-        start = ("", "workers, started anew for each", "", "", clock(self.starting), "measured")
+        start = ("", "workers, started once", "", "", clock(self.starting), "measured")
         rows = [HEAD, *map(_cells, self.stages), start, ("in all", *totals), ("free", *free)]
         warned = warnings(self.disk, self.memory, self.store)
         return "\n".join([head, *_aligned(rows), *self._basis(), *warned])
@@ -79,35 +77,29 @@ class BuildEstimate:
         ]
 
 
-def estimate(store: str | Path, **settings: Any) -> BuildEstimate:
-    """Say what `rd.build` with the same keywords would take; nothing is written."""
-    return estimate_build(store, *split_build(settings))
-
-
-def estimate_build(
-    store: str | Path, settings: BuildSettings, later: LaterSettings
-) -> BuildEstimate:
+def estimate_build(store: str | Path, settings: BuildSettings) -> BuildEstimate:
     """Check, count, time and estimate all stages; the store is not touched."""
     with Session(settings.workers) as session:
-        prepared = prepare(settings, session)
-        check_settings(later, Path(store), prepared.model.dimension)
-        counted = count(prepared.corpus, session)
-        shape = _shape(counted, settings, prepared)
-        check_sizes(later, shape)
-        extraction = time_extraction(store, settings, prepared, counted, session)
-        rates, start = measure(choose_sizes(later, shape), session)
+        inputs = find_inputs(Path(store), settings, session)
+        check_later(Path(store), settings, inputs.outlined.dimension)
+        start = start_seconds(session)
+        counted = count(inputs.corpus, session)
+        shape = _shape(counted, settings, inputs)
+        check_fit(settings, shape)
+        extraction = time_extraction(store, settings, inputs, counted, session)
+        rates = measure(choose_sizes(settings, shape), session)
         work = Work(shape, session.crew(gpu=session.has_gpu()).workers, rates)
-    stages = (*_first_stages(extraction), *estimate_later(later, work))
-    return BuildEstimate(Path(store), extraction, rates, stages, start * len(stages))
+    stages = (*_first_stages(extraction), *estimate_later(settings, work))
+    return BuildEstimate(Path(store), extraction, rates, stages, start)
 
 
-def _shape(counted: Counted, settings: BuildSettings, prepared: Prepared) -> Shape:
+def _shape(counted: Counted, settings: BuildSettings, inputs: BuildInputs) -> Shape:
     entries = int(counted.lengths.sum())
     if not entries:
         raise CorpusError(
             f"the corpus holds no token to make an entry of: {counted.skipped} empty documents"
         )
-    return choose_shape(entries, settings, prepared)
+    return inputs.shape(entries, settings)
 
 
 def _first_stages(extraction: ExtractEstimate) -> Iterable[StageEstimate]:

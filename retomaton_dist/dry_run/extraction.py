@@ -14,16 +14,15 @@ import psutil
 import torch
 from numpy.typing import NDArray
 
-from retomaton_dist.building import BuildSettings, Prepared, choose_shape, prepare
 from retomaton_dist.dry_run.free import free_disk, free_memory, warnings
+from retomaton_dist.lm.identity import ModelSpec
 from retomaton_dist.lm.model import LanguageModel
-from retomaton_dist.runtime.cluster import Crew, Session
-from retomaton_dist.runtime.pool import run_units
 from retomaton_dist.runtime.progress import clock, showing
-from retomaton_dist.settings import ModelSettings
+from retomaton_dist.runtime.session import Session
+from retomaton_dist.settings import BuildSettings
+from retomaton_dist.stages.build import BuildInputs, find_inputs
 from retomaton_dist.stages.extract import Windowing, choose_unit_chunks
-from retomaton_dist.stages.tokenize import TokenizePlan
-from retomaton_dist.stages.tokenize_worker import Pieces, Reader
+from retomaton_dist.stages.tokenize import Pieces, TextTokenizer, TokenizePlan
 from storage.datastore import Shape
 
 TIMED_BATCHES = 2
@@ -86,31 +85,31 @@ class ExtractEstimate:
 def estimate_extraction(store: str | Path, settings: BuildSettings) -> ExtractEstimate:
     """Count, time and estimate; the store is not touched."""
     with Session(settings.workers) as session:
-        prepared = prepare(settings, session)
-        counted = count(prepared.corpus, session)
-        return time_extraction(store, settings, prepared, counted, session)
+        inputs = find_inputs(Path(store), settings, session)
+        counted = count(inputs.corpus, session)
+        return time_extraction(store, settings, inputs, counted, session)
 
 
 def time_extraction(
     store: str | Path,
     settings: BuildSettings,
-    prepared: Prepared,
+    inputs: BuildInputs,
     counted: Counted,
     session: Session,
 ) -> ExtractEstimate:
     """Time the model as extraction would run it, and estimate from that."""
-    windowing = prepared.windowing
-    crew = session.crew(gpu=windowing.device == "cuda")
-    rate, memory = _timed(settings.model, windowing, crew, session)
+    windowing = inputs.windowing
+    workers = session.crew(gpu=windowing.device == "cuda").workers
+    rate, memory = _timed(inputs.outlined.spec, windowing, workers, session)
     entries = int(counted.lengths.sum())
-    shape = choose_shape(max(entries, 1), settings, prepared)
+    shape = inputs.shape(max(entries, 1), settings)
     units = -(-shape.chunks // choose_unit_chunks(shape, windowing))
     return ExtractEstimate(
         store=Path(store),
         counted=counted,
         shape=Shape(entries, shape.dimension, shape.chunk_entries),
         computed_tokens=_computed(counted.lengths, windowing) + units * windowing.context // 2,
-        workers=min(crew.workers, units),
+        workers=min(workers, units),
         tokens_per_second=rate,
         worker_bytes=memory,
     )
@@ -119,12 +118,12 @@ def time_extraction(
 class CountWorker:
     """Tokenises units and keeps only the lengths of their documents."""
 
-    def __init__(self, reader: Reader) -> None:
+    def __init__(self, reader: TextTokenizer) -> None:
         self._reader = reader
 
-    def run(self, pieces: Pieces) -> tuple[NDArray[np.int64], int, int]:
+    def run(self, unit: tuple[int, Pieces]) -> tuple[NDArray[np.int64], int, int]:
         """Entries of each document, how many documents have none, and bytes of memory in use."""
-        documents, skipped = self._reader.read(pieces)
+        documents, skipped = self._reader.read(unit[1])
         lengths = np.array([document.length for document in documents], np.int64)
         return lengths, skipped, psutil.Process().memory_info().rss
 
@@ -132,7 +131,7 @@ class CountWorker:
 class TimingWorker:
     """Runs the model on batches of full windows."""
 
-    def __init__(self, model: ModelSettings, windowing: Windowing) -> None:
+    def __init__(self, model: ModelSpec, windowing: Windowing) -> None:
         self._windowing = windowing
         self._lm = LanguageModel.load(model, windowing.device)
 
@@ -151,28 +150,30 @@ class TimingWorker:
 
 def count(planned: TokenizePlan, session: Session) -> Counted:
     """Tokenise the corpus as the stage `tokenize` would, and keep only the documents' lengths."""
-    crew, plan = session.crew(gpu=False), planned.plan
     lengths, skipped, memory = [np.empty(0, np.int64)], 0, 0
-    work = {id(unit): size for unit, size in zip(plan.units, plan.work, strict=True)}
-    with showing(session.settings.progress, "count", sum(plan.work), "bytes") as progress:
-        make, limit = partial(CountWorker, planned.reader), session.settings.unit_timeout
-        for unit, found in run_units(crew, make, plan.units, limit, progress.begin):
+    make, numbers = partial(CountWorker, planned.reader), range(len(planned.units))
+    mode, total = session.settings.progress, sum(planned.work)
+    with (
+        showing(mode, "count", total, planned.work_name) as progress,
+        session.pool(make, gpu=False, on_ready=progress.begin) as pool,
+    ):
+        for (number, _), found in pool.run([(n, planned.units[n]) for n in numbers]):
             lengths.append(found[0])
             skipped += found[1]
             memory = max(memory, found[2])
-            progress.advance(work[id(unit)])
+            progress.advance(planned.work[number])
         seconds = progress.seconds
-    workers = min(crew.workers, len(plan.units))
+    workers = min(session.crew(gpu=False).workers, len(planned.units))
     return Counted(np.concatenate(lengths), skipped, seconds, memory * workers)
 
 
 def _timed(
-    model: ModelSettings, windowing: Windowing, crew: Crew, session: Session
+    model: ModelSpec, windowing: Windowing, workers: int, session: Session
 ) -> tuple[float, int]:
-    """Time all workers of the crew at once, as they will run, and take the mean."""
+    """Time all workers at once, as they will run, and take the mean."""
     make = partial(TimingWorker, model, windowing)
-    limit = session.settings.unit_timeout
-    results = [result for _, result in run_units(crew, make, range(crew.workers), limit)]
+    with session.pool(make, gpu=windowing.device == "cuda") as pool:
+        results = [result for _, result in pool.run(range(workers))]
     rates, sizes = zip(*results, strict=True)
     return float(np.mean(rates)), max(sizes)
 

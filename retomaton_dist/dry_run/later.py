@@ -6,25 +6,22 @@ workers at its peak, and time leaves out the starting of workers.
 
 import math
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
+from retomaton_dist.automaton.pieces import BLOCK_BYTES
 from retomaton_dist.clustering.neighbours import EXACT_ENTRIES
 from retomaton_dist.clustering.products import Blocking
 from retomaton_dist.clustering.two_level import TwoLevel
 from retomaton_dist.dry_run.probes import Rates, Sizes
-from retomaton_dist.later_checks import empty_index
-from retomaton_dist.later_settings import LaterSettings
-from retomaton_dist.search.factory import choose_factory, choose_sample, choose_shards
 from retomaton_dist.search.library import faiss, ivf_of
 from retomaton_dist.search.probe import choose_k
+from retomaton_dist.settings import BuildSettings
 from retomaton_dist.stages import codec as encoding
-from retomaton_dist.stages.cluster import resolve
+from retomaton_dist.stages import index as indexing
 from retomaton_dist.stages.codec import CodecRecipe
-from retomaton_dist.stages.compile_pieces import BLOCK_BYTES
-from retomaton_dist.stages.kmeans import SUMS_MEMORY, Recipe
+from retomaton_dist.stages.kmeans import SUMS_MEMORY, Recipe, resolve
 from storage.automaton import AutomatonShape
-from storage.datastore import Datastore, Shape
+from storage.datastore import Shape
 
 MOST_AT_ONCE = Blocking().states
 FAISS_ITERATIONS = 10
@@ -67,42 +64,42 @@ class Work:
         return (self.rates.worker_bytes + own) * (workers or self.workers)
 
 
-def estimate_later(later: LaterSettings, work: Work) -> list[StageEstimate]:
+def estimate_later(settings: BuildSettings, work: Work) -> list[StageEstimate]:
     """Estimate every stage after extraction, in the order in which they run."""
-    recipe = _recipe(later, work.shape)
-    states, clustered = _cluster(later, work)
-    coded = [_codec(recipe, work)] if later.compile.codec == "pq" else []
-    return [clustered, _index(later, work), *coded, _automaton(later, recipe, states, work)]
+    recipe = _recipe(settings, work.shape)
+    states, clustered = _cluster(settings, work)
+    coded = [_codec(recipe, work)] if settings.compile.codec == "pq" else []
+    return [clustered, _index(settings, work), *coded, _automaton(settings, recipe, states, work)]
 
 
-def choose_sizes(later: LaterSettings, shape: Shape) -> Sizes:
+def choose_sizes(settings: BuildSettings, shape: Shape) -> Sizes:
     """What is to be timed for these settings."""
-    return Sizes(shape.dimension, _states_at_once(later, shape), _recipe(later, shape))
+    return Sizes(shape.dimension, _states_at_once(settings, shape), _recipe(settings, shape))
 
 
-def _states_at_once(later: LaterSettings, shape: Shape) -> int:
+def _states_at_once(settings: BuildSettings, shape: Shape) -> int:
     """States that a row is multiplied with at a time: the fewer, the less is got from it."""
-    if later.cluster.algorithm != "kmeans":
+    if settings.cluster.algorithm != "kmeans":
         return MOST_AT_ONCE
-    recipe = resolve(later.cluster, Datastore(Path(), shape))
+    recipe = resolve(settings.cluster, shape)
     states = math.isqrt(recipe.states) if recipe.two_level else recipe.states
     return min(states, MOST_AT_ONCE)
 
 
-def _recipe(later: LaterSettings, shape: Shape) -> CodecRecipe:
+def _recipe(settings: BuildSettings, shape: Shape) -> CodecRecipe:
     """The codec that would be made; for fp16, the one that would be made otherwise."""
-    size = later.compile.code_size if later.compile.codec == "pq" else None
+    size = settings.compile.code_size if settings.compile.codec == "pq" else None
     return encoding.resolve(shape.entries, shape.dimension, size)
 
 
-def _cluster(later: LaterSettings, work: Work) -> tuple[int, StageEstimate]:
+def _cluster(settings: BuildSettings, work: Work) -> tuple[int, StageEstimate]:
     """The number of states, at most, and what finding them takes."""
-    entries, name = work.shape.entries, f"states/{later.clustering}"
-    if later.cluster.algorithm == "none":
+    entries, name = work.shape.entries, f"states/{settings.cluster.clustering}"
+    if settings.cluster.algorithm == "none":
         return entries, StageEstimate("cluster", f"{name}: every entry", 0, 0, 0)
-    if later.cluster.algorithm == "greedy":
-        return entries, _greedy(name, later.cluster.neighbours, work)
-    recipe = resolve(later.cluster, Datastore(Path(), work.shape))
+    if settings.cluster.algorithm == "greedy":
+        return entries, _greedy(name, settings.cluster.neighbours, work)
+    recipe = resolve(settings.cluster, work.shape)
     return recipe.states, _kmeans(name, recipe, work)
 
 
@@ -148,23 +145,22 @@ def _greedy(name: str, neighbours: int, work: Work) -> StageEstimate:
     )
 
 
-def _index(later: LaterSettings, work: Work) -> StageEstimate:
-    settings, shape = later.index, work.shape
-    empty = empty_index(settings, shape)
-    factory = settings.factory or choose_factory(shape.entries, shape.dimension).factory
-    sample = settings.sample or choose_sample(empty, shape.entries)
-    shards = settings.shards or choose_shards(empty, shape.entries, shape.chunks)
-    k = settings.recall_k or choose_k(shape.entries)
-    exact = 12 * settings.recall_queries * (k + 1) * shards
+def _index(settings: BuildSettings, work: Work) -> StageEstimate:
+    chosen, shape = settings.index, work.shape
+    recipe = indexing.resolve(chosen, shape)
+    empty, shards = recipe.empty, recipe.shards
+    k = chosen.recall_k or choose_k(shape.entries)
+    exact = 12 * chosen.recall_queries * (k + 1) * shards
     workers = min(work.workers, shards)
     filled = _entry_bytes(empty) * shape.entries + shards * _trained_bytes(empty)
-    training = work.memory(8 * sample * shape.dimension, 1)
+    training = work.memory(8 * recipe.sample * shape.dimension, 1)
+    plural = "s" * (shards > 1)
     return StageEstimate(
         stage="index",
-        makes=f"index/{settings.name}: {factory}, {shards:,} shard{'s' * (shards > 1)}",
+        makes=f"index/{chosen.name}: {recipe.choice.factory}, {shards:,} shard{plural}",
         disk=filled + _trained_bytes(empty) + exact,
         memory=max(training, work.memory(filled / shards, workers)),
-        seconds=_index_seconds(empty, sample, settings.recall_queries, workers, work)
+        seconds=_index_seconds(empty, recipe.sample, chosen.recall_queries, workers, work)
         + work.hashing(work.key_bytes + filled) * work.workers / workers,
     )
 
@@ -216,16 +212,16 @@ def _codec(recipe: CodecRecipe, work: Work) -> StageEstimate:
     )
 
 
-def _automaton(later: LaterSettings, recipe: CodecRecipe, states: int, work: Work) -> StageEstimate:
-    entries, dimension, codec = work.shape.entries, work.shape.dimension, later.compile.codec
+def _automaton(settings: BuildSettings, recipe: CodecRecipe, states: int, work: Work) -> StageEstimate:
+    entries, dimension, codec = work.shape.entries, work.shape.dimension, settings.compile.codec
     sizes = (recipe.code_size, recipe.cells) if codec == "pq" else (0, 0)
     shape = AutomatonShape(entries, states, dimension, codec, *sizes)
     disk = sum(kind.itemsize * length for kind, length in shape.columns().values())
-    unit = min(later.compile.unit_entries, entries)
+    unit = min(settings.compile.unit_entries, entries)
     row = recipe.code_size if codec == "pq" else 2 * dimension
     return StageEstimate(
         stage="compile",
-        makes=f"automata/{later.compile.name or later.compile.states}: {disk / entries:.0f} bytes "
+        makes=f"automata/{settings.compile.automaton}: {disk / entries:.0f} bytes "
         f"per entry",
         disk=disk,
         memory=work.memory(48 * unit + min(BLOCK_BYTES, row * unit) + 8 * states),

@@ -14,12 +14,11 @@ import psutil
 from numpy.typing import NDArray
 
 from retomaton_dist.automaton.layout import slot_order
-from retomaton_dist.automaton.training import Codebooks, decode, encode
 from retomaton_dist.clustering.assign import find_among_all
 from retomaton_dist.clustering.products import Blocking
-from retomaton_dist.runtime.cluster import Session
-from retomaton_dist.runtime.pool import run_units
+from retomaton_dist.codec.training import Codebooks, decode, encode
 from retomaton_dist.runtime.progress import Progress
+from retomaton_dist.runtime.session import Session
 from retomaton_dist.search.library import faiss, limit_threads
 from retomaton_dist.stages.codec import CodecRecipe
 
@@ -55,17 +54,30 @@ class Sizes:
     codec: CodecRecipe
 
 
-def measure(sizes: Sizes, session: Session) -> tuple[Rates, float]:
-    """Time every worker of the session and take the mean; return the seconds of a start too."""
-    gpu, clock = session.has_gpu(), Progress("", 0, "")
-    started: list[float] = []
-    crew, limit = session.crew(gpu=gpu), session.settings.unit_timeout
+def measure(sizes: Sizes, session: Session) -> Rates:
+    """Time every worker of the session and take the mean."""
+    gpu = session.has_gpu()
+    crew = session.crew(gpu=gpu)
     make = partial(ProbeWorker, sizes, "cuda" if gpu else "cpu", crew.threads)
-    results = run_units(
-        crew, make, range(crew.workers), limit, lambda: started.append(clock.seconds)
-    )
-    found = [astuple(rates) for _, rates in results]
-    return Rates(*np.mean(found, axis=0).tolist()), started[0]
+    with session.pool(make, gpu=gpu) as pool:
+        found = [astuple(rates) for _, rates in pool.run(range(crew.workers))]
+    return Rates(*np.mean(found, axis=0).tolist())
+
+
+def start_seconds(session: Session) -> float:
+    """Seconds until the first worker of a session that has started none is ready."""
+    clock = Progress("", 0, "")
+    ready: list[float] = []
+    with session.pool(Idle, gpu=False, on_ready=lambda: ready.append(clock.seconds)) as pool:
+        list(pool.run([None]))
+    return ready[0]
+
+
+class Idle:
+    """Does nothing."""
+
+    def run(self, unit: None) -> None:
+        """Return at once."""
 
 
 class ProbeWorker:

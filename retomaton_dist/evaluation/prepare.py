@@ -1,24 +1,29 @@
-"""An evaluation before anything is run: the store's model, its automata and index, checked."""
+"""An evaluation before anything is run: what is asked for, checked against the store."""
 
+import math
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from retomaton_dist.automaton.walk_settings import WalkSettings, check_walk
 from retomaton_dist.errors import BadInput, DamagedStore
-from retomaton_dist.evaluation.choices import Choices, choose
 from retomaton_dist.evaluation.reading import TextReader
-from retomaton_dist.evaluation.settings import EvaluateSettings
+from retomaton_dist.evaluation.score_worker import Retrieval
+from retomaton_dist.lm.identity import ModelIdentity, identify
 from retomaton_dist.lm.outline import ModelOutline, outline
 from retomaton_dist.lm.reading import WindowReader
-from retomaton_dist.runtime.cluster import Session
+from retomaton_dist.lm.tokenizer import Tokenizer
+from retomaton_dist.methods.method import Method
+from retomaton_dist.methods.registry import choose_methods
+from retomaton_dist.runtime.session import Session
 from retomaton_dist.search.layout import IndexFiles
-from retomaton_dist.settings import ModelSettings
-from retomaton_dist.stages.score_worker import Retrieval
+from retomaton_dist.settings import EvaluateSettings, ModelSettings, WalkSettings
+from retomaton_dist.settings.evaluate import listed
 from storage.canonical import Json
 from storage.corpus import Corpus
 from storage.store import Store
 from storage.verify import verify
 
+COMPILE = "compile/"
+POWERS = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, math.inf)
 # Logits of a batch: 512 MB as float32.
 MOST_LOGITS = 1 << 27
 
@@ -29,11 +34,23 @@ class Prepared:
 
     store: Store
     settings: EvaluateSettings
-    choices: Choices
-    model: ModelSettings
+    methods: list[Method]
     outlined: ModelOutline
+    tokenizer: Tokenizer
     device: str
     retrieval: Retrieval
+
+    @property
+    def automata(self) -> tuple[str, ...]:
+        """Names of the automata that are walked, the main one first."""
+        return self.retrieval.automata
+
+    @property
+    def taus(self) -> tuple[float, ...] | None:
+        """Thresholds that were named, or powers of two; None: found out on the calibration text."""
+        if self.settings.taus is None and not self.settings.calibrate_on:
+            return POWERS
+        return self.settings.taus
 
     def reader(self, text: Corpus) -> TextReader:
         """The model over a text, in windows as the corpus was read."""
@@ -41,16 +58,16 @@ class Prepared:
         asked = self.settings.batch_tokens or config["batch_tokens"]
         room = max(config["context"], MOST_LOGITS // self.outlined.vocabulary)
         windows = WindowReader(text, config["context"], config["stride"], min(asked, room))
-        return TextReader(windows, self.model, self.device)
+        return TextReader(windows, self.outlined.spec, self.device)
 
     def inputs(self) -> Json:
         """Digests of what results depend on besides the text."""
         stage = self.store.stage
         return {
             "datastore": stage("extract").digest,
-            "model": self.outlined.fingerprint,
+            "model": self.outlined.spec.identity.weights,
             "index": stage(f"index/{self.settings.index}").digest,
-            "automata": {name: stage(f"compile/{name}").digest for name in self.choices.automata},
+            "automata": {name: stage(f"compile/{name}").digest for name in self.automata},
         }
 
 
@@ -59,14 +76,13 @@ def prepare(
 ) -> Prepared:
     """Check everything that can be checked before a text is read."""
     store = Store.open(Path(path).resolve())
-    check_walk(walk)
-    choices = choose(settings, store)
+    methods = choose_methods(settings.methods)
+    automata = choose_automata(settings.automata, store)
     entries = store.stage("extract").facts["entries"]
     if walk.k > entries:
         raise BadInput(f"--k {walk.k}: the store has {entries:,} entries; choose 1..{entries}")
     IndexFiles.open(store, settings.index)
-    model = store_model(store, settings)
-    outlined = _outlined(store, model)
+    outlined, tokenizer = _model(store, settings)
     device = settings.device or store.stage("extract").config["device"]
     if device == "cuda" and not session.has_gpu():
         raise BadInput("the store's keys were made on a GPU and there is none; use --device cpu")
@@ -74,37 +90,72 @@ def prepare(
         _verify(store)
     retrieval = Retrieval(
         store.path,
-        choices.automata,
+        automata,
         settings.index,
         settings.parameters,
         settings.served,
         walk,
         session.settings.threads,
     )
-    return Prepared(store, settings, choices, model, outlined, device, retrieval)
+    return Prepared(store, settings, methods, outlined, tokenizer, device, retrieval)
 
 
-def store_model(store: Store, settings: EvaluateSettings) -> ModelSettings:
-    """The model that the store's keys were made with."""
+def _model(store: Store, settings: EvaluateSettings) -> tuple[ModelOutline, Tokenizer]:
+    """The model that the store's keys were made with, where it is now; another one is refused."""
     stage = store.stage("extract")
-    return ModelSettings(
-        model=settings.model or stage.facts["model"],
-        key=stage.config["key"],
-        device=settings.device,
-        dtype=stage.config["dtype"] if settings.device is None else None,
-        trust_remote_code=settings.trust_remote_code,
-    )
-
-
-def _outlined(store: Store, model: ModelSettings) -> ModelOutline:
-    made = store.stage("extract").config["model"]
-    outlined = outline(model)
-    if outlined.fingerprint != made:
-        raise BadInput(
-            f"model {model.model} is not the one that {store.path} was made with (its weights or "
-            f"config differ): queries and keys would not match; name the right one with --model"
+    made = ModelIdentity.from_facts(stage.facts.get("identity"))
+    spec, tokenizer = identify(
+        ModelSettings(
+            model=settings.model or made.place,
+            revision=None if settings.model else made.revision,
+            key=stage.config["key"],
+            dtype=stage.config["dtype"] if settings.device is None else None,
+            trust_remote_code=settings.trust_remote_code,
         )
-    return outlined
+    )
+    if spec.identity.weights != made.weights:
+        raise BadInput(
+            f"model {spec.identity} is not the one that {store.path} was made with (its weights "
+            f"or config differ): queries and keys would not match; name the right one with --model"
+        )
+    return outline(spec), tokenizer
+
+
+def choose_automata(names: str | None, store: Store) -> tuple[str, ...]:
+    """The automata named, or all that share the first one's codec; k-means comes first."""
+    compiled = [
+        name.removeprefix(COMPILE)
+        for name, stage in store.manifest.stages.items()
+        if name.startswith(COMPILE) and stage.done
+    ]
+    wanted = listed(names)
+    for name in wanted:
+        if name not in compiled:
+            clustering = "" if f"cluster/{name}" in store.manifest.stages else _clustering(name)
+            raise BadInput(
+                f"{store.path} has no automaton {name!r}; make it: {clustering}"
+                f"`retomaton compile {store.path} --states {name}`"
+            )
+    if not compiled:
+        raise BadInput(f"{store.path} has no automaton; make one: `retomaton compile {store.path}`")
+    chosen = wanted or sorted(compiled, key=lambda name: name != "kmeans")
+    alike = [name for name in chosen if _codec(store, name) == _codec(store, chosen[0])]
+    if wanted and len(alike) < len(wanted):
+        other = next(name for name in wanted if name not in alike)
+        raise BadInput(
+            f"--automata: {wanted[0]} and {other} have other codecs, so their distances cannot be "
+            f"compared; compile both with one --codec and --code-size"
+        )
+    return tuple(alike)
+
+
+def _clustering(name: str) -> str:
+    return f"`retomaton cluster STORE --algorithm {name}`, then " if name == "none" else ""
+
+
+def _codec(store: Store, name: str) -> tuple[object, ...]:
+    config = store.stage(f"{COMPILE}{name}").config
+    return config["codec"], config["codes"]
 
 
 def _verify(store: Store) -> None:
@@ -119,12 +170,12 @@ def _verify(store: Store) -> None:
 def described(prepared: Prepared) -> Json:
     """The settings, and facts about what was evaluated with, for the report."""
     store = prepared.store
-    names = [f"compile/{name}" for name in prepared.choices.automata]
+    names = [f"{COMPILE}{name}" for name in prepared.automata]
     return {
         "evaluate": asdict(prepared.settings),
         "walk": asdict(prepared.retrieval.settings),
         "store": str(store.path),
-        "model": prepared.model.model,
+        "model": str(prepared.outlined.spec.identity),
         "inputs": prepared.inputs(),
         "datastore": store.stage("extract").facts,
         "extract": store.stage("extract").config,

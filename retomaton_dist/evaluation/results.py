@@ -1,19 +1,19 @@
 """Measuring all methods from the scores of an evaluation, without a model or Ray."""
 
-import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from retomaton_dist.errors import BadInput, NotAStore
 from retomaton_dist.evaluation import calibration as calibrating
-from retomaton_dist.evaluation.choices import check_weight
 from retomaton_dist.evaluation.measure import Measured, measure_all
-from retomaton_dist.evaluation.run import SETTINGS, SWEEP
-from retomaton_dist.evaluation.scores import Scores
+from retomaton_dist.evaluation.run import SETTINGS, SWEEP, TOKENIZER
+from retomaton_dist.evaluation.score import seconds_of
+from retomaton_dist.lm.tokenizer import decoder
 from retomaton_dist.methods.method import Calibrated, CurvePoint, Setup
 from retomaton_dist.methods.registry import choose_methods
-from retomaton_dist.stages.score import seconds_of
+from retomaton_dist.scores.scores import Scores
+from retomaton_dist.settings import ReportSettings
 from storage import canonical
 from storage.canonical import Json
 from storage.store import Store
@@ -22,18 +22,10 @@ RESULTS = "results.json"
 _REMEDY = "delete it and run the same evaluation again: its scores are kept"
 # The walk that runs and sequences are shown for saves about so many searches.
 SHOWN_FOSS = 0.5
+HEAD = ("method", "states", "tau", "FoSS", "perplexity", "95 % interval", "against kNN-LM")
 
 
-@dataclass(frozen=True)
-class Overrides:
-    """Constants to use instead of the calibrated ones; None: as they are."""
-
-    weight: float | None = None
-    temperature: float | None = None
-    pointer_weight: float | None = None
-
-
-NOTHING = Overrides()
+AS_CALIBRATED = ReportSettings()
 
 
 @dataclass(frozen=True)
@@ -60,14 +52,26 @@ class Evaluation:
         return Store.open(self.path / "text")
 
     @property
+    def decode(self) -> Callable[[Iterable[int]], str]:
+        """What makes text of the text's tokens, as the model's tokenizer would."""
+        try:
+            kept = (self.path / TOKENIZER).read_text()
+        except OSError as error:
+            raise NotAStore(
+                f"cannot read {self.path / TOKENIZER}: {error.strerror}; run the same evaluation "
+                f"again: its scores are kept"
+            ) from error
+        return decoder(kept)
+
+    @property
     def rows(self) -> list[Json]:
         """The rows of results: one per point of a curve."""
         found: list[Json] = canonical.read(self.path / RESULTS, _REMEDY)["rows"]
         return found
 
-    def points(self, overrides: Overrides = NOTHING) -> Iterator[tuple[CurvePoint, Scores]]:
+    def points(self, changed: ReportSettings = AS_CALIBRATED) -> Iterator[tuple[CurvePoint, Scores]]:
         """Every point with the scores that it is measured from."""
-        check_overrides(overrides, self.temperatures)
+        _check_scored_for(changed, self.temperatures)
         found = calibrating.read(self.path)
         assert found is not None, "settings are written after calibration"
         taus = self.settings["setup"]["taus"]
@@ -78,7 +82,7 @@ class Evaluation:
         live, text = self.settings["mode"] == "live", self.text
         opened: dict[str, Scores] = {}
         for method in choose_methods(",".join(self.settings["methods"])):
-            calibrated = overridden(found[method.name], overrides)
+            calibrated = _changed(found[method.name], changed)
             for point in method.points(setup, calibrated):
                 name = point.pass_name if live else SWEEP
                 if name not in opened:
@@ -93,11 +97,11 @@ class Evaluation:
 
 
 def measure_evaluation(
-    evaluation: Evaluation, overrides: Overrides = NOTHING
+    evaluation: Evaluation, changed: ReportSettings = AS_CALIBRATED
 ) -> tuple[Measured | None, Scores | None]:
     """Write results.json; return the point that a closer look is worth, and its scores."""
     text, live = evaluation.text, evaluation.settings["mode"] == "live"
-    points, words = evaluation.points(overrides), evaluation.settings["text"]["words"]
+    points, words = evaluation.points(changed), evaluation.settings["text"]["words"]
     rows, shown = [], None
     for point, scores, measured in measure_all(points, words):
         seconds = seconds_of(text, point.pass_name) if live else None
@@ -111,27 +115,22 @@ def measure_evaluation(
     return shown if shown else (None, None)
 
 
-def check_overrides(overrides: Overrides, temperatures: list[float]) -> None:
-    """Refuse constants that make no sense, and temperatures that the text was not scored for."""
-    if overrides.temperature is not None and overrides.temperature not in temperatures:
+def _check_scored_for(changed: ReportSettings, temperatures: list[float]) -> None:
+    if changed.temperature is not None and changed.temperature not in temperatures:
         grid = ", ".join(f"{degree:g}" for degree in temperatures)
         raise BadInput(
-            f"--temperature {overrides.temperature:g}: the text was scored for {grid}; choose one"
+            f"--temperature {changed.temperature:g}: the text was scored for {grid}; choose one"
         )
-    if overrides.weight is not None:
-        check_weight(overrides.weight)
-    if overrides.pointer_weight is not None and not 0 < overrides.pointer_weight < math.inf:
-        raise BadInput(f"--pointer-weight {overrides.pointer_weight:g}: must be above 0")
 
 
-def overridden(calibrated: Calibrated, overrides: Overrides) -> Calibrated:
+def _changed(calibrated: Calibrated, changed: ReportSettings) -> Calibrated:
     """What calibration found, with other constants; networks keep theirs."""
     if calibrated.arrays:
         return calibrated
     given = {
-        "lambda": overrides.weight,
-        "temperature": overrides.temperature,
-        "pointer_weight": overrides.pointer_weight,
+        "lambda": changed.lambda_,
+        "temperature": changed.temperature,
+        "pointer_weight": changed.pointer_weight,
     }
     return replace(calibrated, facts=_replaced(calibrated.facts, given))
 
@@ -155,3 +154,30 @@ def _nearer(
         return best
     distance = abs(row["foss"] - SHOWN_FOSS)
     return found if best is None or distance < abs(best[0].row["foss"] - SHOWN_FOSS) else best
+
+
+def results_table(rows: Sequence[Json]) -> str:
+    """One line per point of a curve."""
+    lines = [HEAD, *(_cells(row) for row in rows)]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(HEAD))]
+    return "\n".join(
+        "  ".join(
+            cell.ljust(width) if column < 2 else cell.rjust(width)
+            for column, (cell, width) in enumerate(zip(line, widths, strict=True))
+        ).rstrip()
+        for line in lines
+    )
+
+
+def _cells(row: Json) -> tuple[str, ...]:
+    interval, against = row["interval"], row["against_knnlm"]
+    tau = row["tau"]
+    return (
+        row["method"],
+        row["clustering"] or "",
+        "" if tau is None else str(tau) if isinstance(tau, str) else f"{tau:g}",
+        f"{row['foss']:.3f}",
+        f"{row['perplexity']:.2f}",
+        f"{interval[0]:.2f} - {interval[1]:.2f}" if interval else "",
+        f"{against['ratio'] - 1:+.1%}" if against else "",
+    )

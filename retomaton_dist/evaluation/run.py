@@ -13,29 +13,27 @@ import sys
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from retomaton_dist.automaton.walk_settings import WalkSettings
 from retomaton_dist.errors import BadInput
 from retomaton_dist.evaluation import calibration as calibrating
-from retomaton_dist.evaluation.passes import Pass
+from retomaton_dist.evaluation.calibration import COARSE, measured_foss, spread_taus, tau_for
 from retomaton_dist.evaluation.prepare import Prepared, described, prepare
-from retomaton_dist.evaluation.scores import Scores
-from retomaton_dist.evaluation.settings import EvaluateSettings
-from retomaton_dist.evaluation.statistics import token_statistics
-from retomaton_dist.evaluation.taus import COARSE, measured_foss, spread_taus, tau_for
+from retomaton_dist.evaluation.score import ScorePlan, choose_documents
+from retomaton_dist.evaluation.score_worker import Pass, ScoreJob
 from retomaton_dist.evaluation.text import TextPlan, check_apart, plan_text
-from retomaton_dist.evaluation.walks import each_once
 from retomaton_dist.methods.method import CurvePoint, Setup
-from retomaton_dist.runtime.cluster import Session
+from retomaton_dist.methods.token_statistics import TokenStatistics
+from retomaton_dist.runtime.session import Session
 from retomaton_dist.runtime.threads import torch_limited
-from retomaton_dist.settings import WorkerSettings
-from retomaton_dist.stages.runner import made_with
-from retomaton_dist.stages.score import choose_documents, score
-from retomaton_dist.stages.score_worker import ScoreJob
-from storage import canonical
+from retomaton_dist.scores.scores import Scores
+from retomaton_dist.scores.walks import each_once
+from retomaton_dist.settings import EvaluateSettings, WalkSettings, WorkerSettings
+from retomaton_dist.stages.runner import made_with, run_stage
+from storage import canonical, files
 from storage.canonical import Json
 from storage.store import Store, StoreWriter, writing
 
 SETTINGS = "settings.json"
+TOKENIZER = "tokenizer.json"
 SWEEP = "sweep"
 # Temperatures that are tried on calibration text: every reasonable scale of keys.
 GRID = tuple(2.0**power for power in range(-6, 13))
@@ -55,11 +53,11 @@ def run_evaluation(
     """Score and calibrate; everything is checked before anything is written. Return the folder."""
     with Session(workers) as session:
         prepared = prepare(store, settings, walk, session)
-        texts = _texts(prepared)
         out = _folder(prepared)
+        texts = _texts(prepared, out)
         calibrated_scores, setup = _calibration_pass(prepared, texts, out, session)
         inputs = _calibration_inputs(out, prepared, setup, calibrated_scores)
-        methods = prepared.choices.methods
+        methods = prepared.methods
         with torch_limited(workers.threads):
             found = calibrating.calibrate(out, methods, calibrated_scores, setup, inputs)
         chosen = _with_taus(setup, prepared, calibrated_scores)
@@ -71,17 +69,19 @@ def run_evaluation(
             facts = _text_pass(writer, prepared, texts.text, points, temperatures, session)
         if calibrating.read(out, inputs) is None:
             calibrating.keep(out, found, inputs)
+        # What the report shows of tokens, it decodes with this: no model is needed then.
+        files.write(out / TOKENIZER, prepared.tokenizer.to_json().encode())
         canonical.write(out / SETTINGS, _record(prepared, texts, chosen, facts, session))
     return out
 
 
-def _texts(prepared: Prepared) -> Texts:
-    settings, store, model = prepared.settings, prepared.store, prepared.model
-    cut = settings.split, settings.field
-    text = plan_text("--text", settings.text, *cut, store, model)
+def _texts(prepared: Prepared, out: Path) -> Texts:
+    settings = prepared.settings
+    text = plan_text("--text", settings.text, out / "text", prepared)
     if not settings.calibrate_on:
         return Texts(text, None)
-    held = plan_text("--calibrate-on", settings.calibrate_on, *cut, store, model)
+    place = out / "calibration"
+    held = plan_text("--calibrate-on", settings.calibrate_on, place, prepared)
     if not settings.same_text:
         check_apart(text, held)
     return Texts(text, held)
@@ -105,7 +105,7 @@ def _calibration_pass(
     setup = _setup(prepared)
     if texts.calibration is None:
         return None, setup
-    methods = prepared.choices.methods
+    methods = prepared.methods
     wanted = [spec for method in methods for spec in method.calibration_walks(setup)]
     if _needs_foss(prepared):
         wanted += [spec for method in methods for spec in method.walks(setup)]
@@ -119,44 +119,46 @@ def _calibration_pass(
             any(method.uses_queries for method in methods),
         )
         limit = prepared.settings.calibration_positions
-        score(writer, job, choose_documents(corpus.lengths, limit), prepared.inputs(), session)
+        _score(writer, prepared, job, choose_documents(corpus.lengths, limit), session)
     return Scores.open(Store.open(out / "calibration"), SWEEP), setup
 
 
 def _needs_foss(prepared: Prepared) -> bool:
-    return prepared.choices.taus is None or bool(prepared.choices.targets)
+    return prepared.taus is None or bool(prepared.settings.targets)
 
 
 def _setup(prepared: Prepared) -> Setup:
     """What methods are calibrated with; thresholds that are `auto` or targets are still coarse."""
-    choices, settings = prepared.choices, prepared.settings
-    taus = COARSE if _needs_foss(prepared) or choices.taus is None else choices.taus
-    setup = Setup(
-        choices.automata,
-        {name: tuple(sorted({*taus, math.inf})) for name in choices.automata},
+    settings, automata = prepared.settings, prepared.automata
+    taus = COARSE if _needs_foss(prepared) or prepared.taus is None else prepared.taus
+    return Setup(
+        automata,
+        {name: tuple(sorted({*taus, math.inf})) for name in automata},
         weight=settings.lambda_,
         temperature=settings.temperature,
         pointer_weight=prepared.retrieval.settings.pointer_weight,
+        statistics=lambda: _statistics(prepared),
     )
-    if not any(method.uses_queries for method in choices.methods):
-        return setup
+
+
+def _statistics(prepared: Prepared) -> TokenStatistics:
     corpus = prepared.store.corpus()
-    counted = token_statistics(corpus, max(corpus.vocabulary, prepared.outlined.vocabulary))
-    return replace(setup, frequencies=counted[0], fertilities=counted[1])
+    vocabulary = max(corpus.vocabulary, prepared.outlined.vocabulary)
+    return TokenStatistics.of_corpus(corpus, vocabulary)
 
 
 def _with_taus(setup: Setup, prepared: Prepared, scores: Scores | None) -> Setup:
     """The thresholds to evaluate: those named, those with the FoSS asked for, or spread ones."""
-    choices = prepared.choices
+    taus, targets = prepared.taus, prepared.settings.targets
     if scores is None or not _needs_foss(prepared):
-        assert choices.taus is not None, "without calibration text there is a default"
-        return replace(setup, taus=dict.fromkeys(choices.automata, choices.taus))
+        assert taus is not None, "without calibration text there is a default"
+        return replace(setup, taus=dict.fromkeys(prepared.automata, taus))
     chosen = {}
-    for name in choices.automata:
+    for name in prepared.automata:
         coarse = setup.taus[name]
         foss = measured_foss(scores, name, coarse)
-        named = choices.taus or (() if choices.targets else spread_taus(coarse, foss))
-        met = {tau_for(target, coarse, foss) for target in choices.targets}
+        named = taus or (() if targets else spread_taus(coarse, foss))
+        met = {tau_for(target, coarse, foss) for target in targets}
         chosen[name] = tuple(sorted({*named, *met}))
     return replace(setup, taus=chosen)
 
@@ -183,17 +185,25 @@ def _text_pass(
 ) -> Json:
     corpus = text.tokenize(writer, session)
     documents = choose_documents(corpus.lengths, prepared.settings.positions)
-    keeps = any(method.uses_queries for method in prepared.choices.methods)
+    keeps = any(method.uses_queries for method in prepared.methods)
     passes = _passes(points, live=prepared.settings.mode == "live")
     job = ScoreJob(prepared.reader(corpus), prepared.retrieval, passes, temperatures, keeps)
-    stage = score(writer, job, documents, prepared.inputs(), session)
+    facts = _score(writer, prepared, job, documents, session)
     return {
         "documents": len(documents),
-        "positions": stage.facts["positions"],
+        "positions": facts["positions"],
         "words": text.words(corpus, documents),
         "temperatures": list(temperatures),
-        "caps": stage.facts["caps"],
+        "caps": facts["caps"],
     }
+
+
+def _score(
+    writer: StoreWriter, prepared: Prepared, job: ScoreJob, documents: list[int], session: Session
+) -> Json:
+    threads = session.settings.threads
+    plan = ScorePlan(job, documents, prepared.inputs(), threads)
+    return run_stage(writer, plan, session).facts
 
 
 def _passes(points: list[CurvePoint], *, live: bool) -> tuple[Pass, ...]:
@@ -214,7 +224,7 @@ def _calibration_inputs(out: Path, prepared: Prepared, setup: Setup, scores: Sco
     digest = Store.open(out / "calibration").stage("score").digest if scores else None
     return {
         "scores": digest,
-        "methods": [method.name for method in prepared.choices.methods],
+        "methods": [method.name for method in prepared.methods],
         "lambda": setup.weight,
         "temperature": setup.temperature,
         "pointer_weight": setup.pointer_weight,
@@ -229,7 +239,7 @@ def _record(prepared: Prepared, texts: Texts, setup: Setup, facts: Json, session
         **described(prepared),
         "text": facts,
         "setup": {"automata": list(setup.automata), "taus": taus},
-        "methods": [method.name for method in prepared.choices.methods],
+        "methods": [method.name for method in prepared.methods],
         "mode": prepared.settings.mode,
         "sources": [source.path for source in texts.text.sources],
         "calibration_sources": [source.path for source in held.sources] if held else [],

@@ -2,14 +2,16 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 from retomaton_dist.corpus.documents import Text, read_documents
 from retomaton_dist.corpus.sources import Source
 from retomaton_dist.errors import BadInput, CorpusError
-from retomaton_dist.runtime.cluster import Session
-from retomaton_dist.settings import CorpusSettings, ModelSettings, TokenizeSettings
-from retomaton_dist.stages import tokenize as tokenizing
-from retomaton_dist.stages.tokenize import TokenizePlan
+from retomaton_dist.evaluation.prepare import Prepared
+from retomaton_dist.runtime.session import Session
+from retomaton_dist.settings import CorpusSettings, TokenizeSettings
+from retomaton_dist.stages.runner import run_stage
+from retomaton_dist.stages.tokenize import TokenizePlan, plan_tokenize
 from storage.corpus import Corpus
 from storage.store import Store, StoreWriter
 
@@ -27,12 +29,12 @@ class TextPlan:
 
     def tokenize(self, writer: StoreWriter, session: Session) -> Corpus:
         """Tokenise it into a store of its own, or do what is missing of that."""
-        tokenizing.tokenize(writer, self.planned, session)
+        run_stage(writer, self.planned, session)
         return Store.open(writer.path.resolve()).corpus()
 
     def documents(self) -> Iterator[tuple[Source, Text]]:
         """Its documents with their sources, read one after the other."""
-        for unit in self.planned.plan.units:
+        for unit in self.planned.units:
             for source, piece in unit:
                 for text in read_documents(source, piece, self.planned.reader.split):
                     yield source, text
@@ -49,30 +51,27 @@ class TextPlan:
         return total + (len(documents) if self.planned.reader.end is not None else 0)
 
 
-def plan_text(
-    flag: str,
-    paths: tuple[str, ...],
-    split: str | None,
-    field: str,
-    store: Store,
-    model: ModelSettings,
-) -> TextPlan:
+def plan_text(flag: str, paths: tuple[str, ...], folder: Path, prepared: Prepared) -> TextPlan:
     """Find a text and cut it as the store's corpus was cut, unless told otherwise.
 
-    Another tokenizer than the store's is refused, and so is a text of blanks.
+    It will be tokenised into `folder`. Another tokenizer than the store's is refused, and so is a
+    text of blanks.
     """
-    config = store.stage("tokenize").config
-    chosen = CorpusSettings(corpus=paths, split=split or config["split"], field=field)
+    settings, config = prepared.settings, prepared.store.stage("tokenize").config
+    identity = prepared.outlined.spec.identity
+    if identity.tokenizer != config["tokenizer"]:
+        raise BadInput(
+            f"the tokenizer of {identity} is not the one that {prepared.store.path} was made with: "
+            f"the text would have other tokens; use the store's model"
+        )
+    split = settings.split or config["split"]
+    chosen = CorpusSettings(corpus=paths, split=split, field=settings.field)
     end = TokenizeSettings(end="none" if config["end"] is None else "eos")
+    identified = prepared.outlined.spec, prepared.tokenizer
     try:
-        planned = tokenizing.plan_tokenize(chosen, model, end)
+        planned = plan_tokenize(folder, chosen, identified, end)
     except CorpusError as error:
         raise BadInput(str(error).replace("--corpus", flag)) from error
-    if planned.tokenizer.fingerprint != config["tokenizer"]:
-        raise BadInput(
-            f"the tokenizer of {model.model} is not the one that {store.path} was made with: the "
-            f"text would have other tokens; use the store's model"
-        )
     plan = TextPlan(planned)
     if not any(text.text.strip() for _, text in plan.documents()):
         raise BadInput(f"{flag} {' '.join(paths)}: there is no token in it, only blanks")

@@ -5,56 +5,22 @@ search is found by one call, and the queries are made ready once for all of them
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from retomaton_dist.automaton.arrays import CANDIDATES_CAPPED, EMPTY, STATES_CAPPED
-from retomaton_dist.automaton.automaton import Automaton, Neighbours
-from retomaton_dist.automaton.codecs import Queries
-from retomaton_dist.automaton.finding import find_slots
+from retomaton_dist.automaton.automaton import Automaton, Neighbours, find_slots
 from retomaton_dist.automaton.lanes import Lanes
-from retomaton_dist.automaton.walk_settings import WalkSettings
-from retomaton_dist.evaluation.observing import observe
-from retomaton_dist.evaluation.reading import Reading
-from retomaton_dist.evaluation.walks import WalkSpec
+from retomaton_dist.automaton.summing import observe
+from retomaton_dist.codec.codec import Queries
+from retomaton_dist.scores.reading import Reading
+from retomaton_dist.scores.walks import Walked, WalkSpec
+from retomaton_dist.settings import WalkSettings
 
 Rows = NDArray[np.int64]
 Find = Callable[[Rows], NDArray[np.int64]]
 """The entries nearest to the queries of some rows, [rows, k]."""
-
-
-@dataclass(frozen=True)
-class Walked:
-    """What one walk came to, row by row.
-
-    `sums` are log-sums [rows, temperatures, target or all, pointed or other], relative to the
-    nearest candidate: log sum exp((nearest - distance) / temperature). `states` is n.
-    """
-
-    sums: NDArray[np.float32]
-    searched: NDArray[np.bool_]
-    states: NDArray[np.int32]
-    candidates: NDArray[np.int32]
-    pointed: NDArray[np.int32]
-    nearest: NDArray[np.float32]
-
-    @classmethod
-    def empty(cls, shape: tuple[int, ...], temperatures: int) -> "Walked":
-        """Rows, or walks and rows, without candidates and without searches."""
-        return cls(
-            sums=np.full((*shape, temperatures, 2, 2), -np.inf, np.float32),
-            searched=np.zeros(shape, np.bool_),
-            states=np.zeros(shape, np.int32),
-            candidates=np.zeros(shape, np.int32),
-            pointed=np.zeros(shape, np.int32),
-            nearest=np.full(shape, np.inf, np.float32),
-        )
-
-    def of_walk(self, place: int) -> "Walked":
-        """The rows of one walk, if there are several."""
-        return Walked(**{name: column[place] for name, column in vars(self).items()})
 
 
 class Track:
@@ -134,7 +100,7 @@ class Track:
         return np.tile(column, len(self.specs))
 
 
-class Block:
+class BlockWalk:
     """A block of documents, longest first, walked from their starts to their ends."""
 
     def __init__(

@@ -14,14 +14,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from retomaton_dist.automaton.probability import log_automaton
+from retomaton_dist.automaton.summing import log_automaton
 from retomaton_dist.automaton.summing import ALL, OTHER, POINTED
 from retomaton_dist.errors import BadInput
-from retomaton_dist.evaluation.mixture import Constants, Floats
-from retomaton_dist.evaluation.runs import steps_since_search
-from retomaton_dist.evaluation.scores import Scores
-from retomaton_dist.evaluation.walking import Walked
-from retomaton_dist.evaluation.walks import WalkSpec
+from retomaton_dist.methods.mixture import Constants, Floats
+from retomaton_dist.scores.scores import Scores
+from retomaton_dist.scores.walks import Walked
+from retomaton_dist.scores.walks import WalkSpec
 from retomaton_dist.methods.constant import as_facts, find_constants, from_facts
 from retomaton_dist.methods.held_out import held_out
 from retomaton_dist.methods.method import Calibrated, CurvePoint, Method, Setup, arrays_below
@@ -160,3 +159,17 @@ def versions(scores: Scores, walked: Walked, bases: Bases) -> NDArray[np.float32
         log_auto = log_automaton(sums, pointer_weight)
         columns.append(np.where(np.isnan(log_auto), scores.log_lm, log_auto))
     return np.stack(columns, axis=1).astype(np.float32)
+
+
+def steps_since_search(
+    documents: NDArray[np.int32], searched: NDArray[np.bool_]
+) -> NDArray[np.int64]:
+    """Steps since the last search of the same document; 0 where it searches.
+
+    Rows are in the order of the text. A document's first rows count from its start.
+    """
+    places = np.arange(len(documents))
+    starts = np.concatenate([[True], documents[1:] != documents[:-1]])[: len(documents)]
+    last = np.maximum.accumulate(np.where(searched | starts, places, 0))
+    steps: NDArray[np.int64] = places - last
+    return steps

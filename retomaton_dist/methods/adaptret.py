@@ -6,14 +6,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from retomaton_dist.automaton.probability import log_automaton
+from retomaton_dist.automaton.summing import log_automaton
 from retomaton_dist.errors import BadInput
-from retomaton_dist.evaluation.mixture import Floats
-from retomaton_dist.evaluation.reading import Reading
-from retomaton_dist.evaluation.scores import Scores
-from retomaton_dist.evaluation.walking import Walked
-from retomaton_dist.evaluation.walks import WalkSpec, forgetful
-from retomaton_dist.methods.adaptret_network import AdaptRetNetwork, Statistics, train_adaptret
+from retomaton_dist.methods.mixture import Floats
+from retomaton_dist.scores.reading import Reading
+from retomaton_dist.scores.scores import Scores
+from retomaton_dist.scores.walks import Walked
+from retomaton_dist.scores.walks import WalkSpec, forgetful
+from retomaton_dist.methods.adaptret_network import AdaptRetNetwork, train_adaptret
 from retomaton_dist.methods.constant import find_constants
 from retomaton_dist.methods.method import Calibrated, CurvePoint, Method, Setup
 
@@ -70,8 +70,9 @@ class AdaptRet(Method):
         spec = self.walks(setup)[0]
         temperature = find_constants(scores, spec, setup).temperature
         log_knn = _log_knn(scores, scores.walk(spec.label), temperature)
-        statistics = Statistics(setup.frequencies, setup.fertilities)
-        network, facts = train_adaptret(scores.reading, log_knn, scores.document, statistics)
+        network, facts = train_adaptret(
+            scores.reading, log_knn, scores.document, setup.statistics()
+        )
         trust = network.log_shares(scores.reading)[:, 0]
         thresholds = {str(share): float(np.quantile(trust, 1 - share)) for share in setup.fractions}
         found = {**facts, "temperature": temperature, "thresholds": thresholds}

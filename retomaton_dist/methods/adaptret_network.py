@@ -17,8 +17,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from retomaton_dist.evaluation.reading import Reading
 from retomaton_dist.methods.held_out import held_out
+from retomaton_dist.methods.token_statistics import TokenStatistics
+from retomaton_dist.scores.reading import Reading
 
 HIDDEN, LAYERS, DROPOUT = 128, 5, 0.2
 RATE, BATCH, EPOCHS, SEED = 5e-4, 64, 10, 927
@@ -26,21 +27,6 @@ SPARSITY, HELD_OUT = 0.05, 0.1
 LEAST_LOG = -1e4
 # Rows that are predicted at once.
 ROWS = 8192
-
-
-@dataclass(frozen=True)
-class Statistics:
-    """By token: log(1 + how often the corpus has it), log(1 + how many tokens follow it).
-
-    The last row is a document's start.
-    """
-
-    frequencies: NDArray[np.float32]
-    fertilities: NDArray[np.float32]
-
-    def of(self, previous: NDArray[np.int32]) -> NDArray[np.float32]:
-        """Both numbers for the tokens before: [rows, 2]; -1 is a document's start."""
-        return np.stack([self.frequencies[previous], self.fertilities[previous]], axis=1)
 
 
 class _Net(nn.Module):
@@ -70,7 +56,7 @@ class AdaptRetNetwork:
     """A trained network with the statistics that it looks up."""
 
     net: _Net
-    statistics: Statistics
+    statistics: TokenStatistics
 
     def log_shares(self, reading: Reading) -> NDArray[np.float64]:
         """Log-shares of the LM and of kNN-LM, [rows, 2]."""
@@ -97,10 +83,10 @@ class AdaptRetNetwork:
         dimension = weights["narrow.0.weight"].shape[1] - 4 * width
         net = _Net(dimension)
         net.load_state_dict(weights)
-        return cls(net.eval(), Statistics(*numbers))
+        return cls(net.eval(), TokenStatistics(*numbers))
 
 
-def inputs(reading: Reading, statistics: Statistics) -> tuple[Tensor, Tensor]:
+def inputs(reading: Reading, statistics: TokenStatistics) -> tuple[Tensor, Tensor]:
     """The queries and the four scalars of every row."""
     scalars = np.concatenate(
         [
@@ -118,7 +104,7 @@ def train_adaptret(
     reading: Reading,
     log_knn: NDArray[np.float64],
     documents: NDArray[np.int32],
-    statistics: Statistics,
+    statistics: TokenStatistics,
 ) -> tuple[AdaptRetNetwork, dict[str, float]]:
     """Train on nine tenths of the documents; the rest choose the epoch, by perplexity at FoSS 0.5.
 

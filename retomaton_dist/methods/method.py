@@ -5,22 +5,24 @@ which is why one pass over a text serves all methods.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-import numpy as np
 from numpy.typing import NDArray
 
-from retomaton_dist.evaluation.mixture import Floats
-from retomaton_dist.evaluation.passes import Gate
-from retomaton_dist.evaluation.scores import Scores
-from retomaton_dist.evaluation.walking import Walked
-from retomaton_dist.evaluation.walks import WalkSpec
+from retomaton_dist.methods.mixture import Floats
+from retomaton_dist.scores.scores import Scores
+from retomaton_dist.methods.token_statistics import TokenStatistics
+from retomaton_dist.scores.walks import Gate, Walked, WalkSpec
 from storage.canonical import Json
 
 # Fractions of saved searches that methods without a threshold tau are asked for.
 FRACTIONS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
+
+
+def _no_statistics() -> TokenStatistics:
+    raise AssertionError("this setup knows no corpus")
 
 
 @dataclass(frozen=True)
@@ -28,8 +30,8 @@ class Setup:
     """What all methods are evaluated with.
 
     The first automaton is the main one. `weight` and `temperature` are None where they are to be
-    calibrated. `frequencies` and `fertilities` are by token: how often the corpus has it, and how
-    many different tokens follow it; the last row is a document's start.
+    calibrated. `statistics` counts the corpus's tokens, which takes a while: only who learns from
+    them asks.
     """
 
     automata: tuple[str, ...]
@@ -38,8 +40,7 @@ class Setup:
     weight: float | None = None
     temperature: float | None = None
     pointer_weight: float = 1.0
-    frequencies: NDArray[np.float32] = field(default_factory=lambda: np.zeros(1, np.float32))
-    fertilities: NDArray[np.float32] = field(default_factory=lambda: np.zeros(1, np.float32))
+    statistics: Callable[[], TokenStatistics] = _no_statistics
 
 
 @dataclass(frozen=True)

@@ -3,8 +3,8 @@
 import math
 from collections.abc import Iterator, Sequence
 
-from retomaton_dist.evaluation.scores import Scores
-from retomaton_dist.evaluation.walks import WalkSpec
+from retomaton_dist.scores.scores import Scores
+from retomaton_dist.scores.walks import WalkSpec
 from retomaton_dist.methods.constant import ConstantMixing, as_facts, find_constants, from_facts
 from retomaton_dist.methods.method import Calibrated, CurvePoint, Method, Setup
 from storage.canonical import Json

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import ray
 from ray.exceptions import RayError
 
-from retomaton_dist.errors import BadInput, ClusterError
+from retomaton_dist.errors import ClusterError
 from retomaton_dist.settings import WorkerSettings
 
 CONNECT_SECONDS = 10.0
@@ -24,52 +24,8 @@ class Crew:
     threads: int
 
 
-class Session:
-    """A connection to Ray that is made when first needed and ends with the block.
-
-    A cluster is joined when `address` names it or Ray's own environment does (inside a job);
-    otherwise one is started on this machine. A connection that the caller has is used and kept.
-    """
-
-    def __init__(self, settings: WorkerSettings) -> None:
-        check_settings(settings)
-        self.settings = settings
-        self._connected = False
-
-    def __enter__(self) -> "Session":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._connected:
-            ray.shutdown()
-
-    @property
-    def address(self) -> str:
-        """The cluster's address, or `local`."""
-        return self.settings.address or os.environ.get("RAY_ADDRESS") or "local"
-
-    def join(self) -> None:
-        """Be connected."""
-        if not ray.is_initialized():
-            _connect(self.address)
-            self._connected = True
-
-    def has_gpu(self) -> bool:
-        """Whether work can be given a GPU; asked without Ray where no cluster is involved."""
-        if self.address == "local" and not ray.is_initialized():
-            import torch
-
-            return torch.cuda.is_available()
-        self.join()
-        return bool(ray.cluster_resources().get("GPU"))
-
-    def crew(self, *, gpu: bool) -> Crew:
-        """Size the actors: one per GPU, else per CPU, or as asked; refuse what does not fit."""
-        self.join()
-        return choose_crew(self.settings, gpu=gpu)
-
-
-def _connect(address: str) -> None:
+def connect(address: str) -> None:
+    """Join the cluster at an address, or start one on this machine for `local`."""
     try:
         if address == "local":
             ray.init(
@@ -109,18 +65,6 @@ def choose_crew(settings: WorkerSettings, *, gpu: bool) -> Crew:
     crew = Crew(workers, cpus, 1.0 if gpu else 0.0, settings.threads)
     check_fits(crew)
     return crew
-
-
-def check_settings(settings: WorkerSettings) -> None:
-    """Refuse sizes that make no sense, before anything is started."""
-    if settings.workers is not None and settings.workers < 1:
-        raise BadInput(f"--workers {settings.workers}: at least 1 is needed")
-    if settings.cpus_per_worker is not None and not settings.cpus_per_worker > 0:
-        raise BadInput(f"--cpus-per-worker {settings.cpus_per_worker}: must be above 0")
-    if settings.threads < 1:
-        raise BadInput(f"--threads {settings.threads}: at least 1 is needed")
-    if not settings.unit_timeout > 0:
-        raise BadInput(f"--unit-timeout {settings.unit_timeout}: must be above 0")
 
 
 def check_fits(crew: Crew) -> None:

@@ -11,16 +11,10 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
 
 import ray
-from ray.exceptions import (
-    OutOfMemoryError,
-    RayActorError,
-    RayTaskError,
-    RuntimeEnvSetupError,
-)
+from ray.exceptions import OutOfMemoryError, RayError, RayTaskError
 
 from retomaton_dist.errors import ClusterError, OutOfMemory, RetomatonError, WorkerLost
-from retomaton_dist.runtime.actor import ATTEMPTS, START_SECONDS, known_error, open_actor
-from retomaton_dist.runtime.cluster import Crew
+from retomaton_dist.runtime.actors import ATTEMPTS, START_SECONDS, Actors, known_error
 
 Unit = TypeVar("Unit")
 Result = TypeVar("Result")
@@ -42,9 +36,9 @@ class Worker(Protocol[Given, Made]):
 
 @dataclass(eq=False)
 class _Seat(Generic[Unit]):
-    """One place of the crew: its present actor and what that actor has been given, in order."""
+    """One place of the crew: what its present actor has been given, in order."""
 
-    actor: Any
+    place: int
     starting: Any
     given: deque[tuple[Any, Unit]] = field(default_factory=deque)
     since: float = field(default_factory=time.monotonic)
@@ -56,38 +50,25 @@ class _Seat(Generic[Unit]):
         return self.starting is not None or bool(self.given)
 
 
-def run_units(
-    crew: Crew,
-    make: Callable[[], Worker[Unit, Result]],
-    units: Sequence[Unit],
-    unit_seconds: float,
-    on_ready: Callable[[], None] = lambda: None,
-    numbers: Sequence[int] | None = None,
-) -> Iterator[tuple[Unit, Result]]:
-    """Have every unit done once by the crew; yield units with their results as they finish.
+class Pool(Generic[Unit, Result]):
+    """A crew at work on units of one kind, in one round or several.
 
-    `on_ready` is called when the first worker has started. `numbers` are what messages call the
-    units by; if not given, their places in the sequence.
+    `on_ready` is called when the first worker has started.
 
     An error raised by the worker ends the run and is raised here as it is. A lost actor is
     replaced and its units are done again, each at most three times; as long as it cannot be
-    replaced, the other actors do all the work. Actors end with the iterator.
+    replaced, the other actors do all the work. When all is well the actors stay with the session;
+    when not, they end here, so that nothing is done behind the caller's back.
     """
-    with Pool(crew, make, unit_seconds, on_ready) as pool:
-        yield from pool.run(units, numbers)
-
-
-class Pool(Generic[Unit, Result]):
-    """A crew at work: for work in several rounds, whose actors stay from one to the next."""
 
     def __init__(
         self,
-        crew: Crew,
+        actors: Actors,
         make: Callable[[], Worker[Unit, Result]],
         unit_seconds: float,
         on_ready: Callable[[], None] = lambda: None,
     ) -> None:
-        self.crew, self.make, self.unit_seconds = crew, make, unit_seconds
+        self.actors, self.make, self.unit_seconds = actors, make, unit_seconds
         self.on_ready: Callable[[], None] | None = on_ready
         self.waiting: deque[tuple[int, Unit]] = deque()
         self.lost: Counter[int | str] = Counter()
@@ -97,17 +78,24 @@ class Pool(Generic[Unit, Result]):
         return self
 
     def __exit__(self, *_: object) -> None:
-        for seat in self.seats:
-            ray.kill(seat.actor)
+        if any(seat.busy() for seat in self.seats):
+            self.actors.close()
+        else:
+            self.actors.rest()
 
     def run(
         self, units: Sequence[Unit], numbers: Sequence[int] | None = None
     ) -> Iterator[tuple[Unit, Result]]:
-        """Do one round of units, as `run_units` does. A round must be finished before the next."""
+        """Have every unit done once; yield units with their results as they finish.
+
+        `numbers` are what messages call the units by; if not given, their places in the sequence.
+        A round must be finished before the next.
+        """
         self.lost.clear()
         self.waiting = deque(zip(numbers or range(len(units)), units, strict=True))
-        while len(self.seats) < min(self.crew.workers, len(units)):
-            self.seats.append(self._open())
+        while len(self.seats) < min(self.actors.crew.workers, len(units)):
+            place = len(self.seats)
+            self.seats.append(_Seat(place, self.actors.give(place, self.make)))
         self._hand_out()
         while self.waiting or any(seat.given for seat in self.seats):
             fronts = {seat.front(): seat for seat in self.seats if seat.busy()}
@@ -116,9 +104,6 @@ class Pool(Generic[Unit, Result]):
                 yield from self._settle(fronts[reference], reference)
             self._hand_out()
             self._check_clocks()
-
-    def _open(self) -> _Seat[tuple[int, Unit]]:
-        return _Seat(*open_actor(self.crew, self.make))
 
     def _settle(
         self, seat: _Seat[tuple[int, Unit]], reference: Any
@@ -129,7 +114,8 @@ class Pool(Generic[Unit, Result]):
             if known := known_error(error.cause):
                 raise known from error
             raise
-        except (RayActorError, OutOfMemoryError, RuntimeEnvSetupError) as error:
+        except RayError as error:
+            # Actors, nodes and objects die in many ways, all of which end with a new actor.
             self._replace(seat, error)
             return
         if seat.starting is not None:
@@ -164,7 +150,7 @@ class Pool(Generic[Unit, Result]):
 
     def _give(self, seat: _Seat[tuple[int, Unit]]) -> None:
         numbered = self.waiting.popleft()
-        seat.given.append((seat.actor.run.remote(numbered[1]), numbered))
+        seat.given.append((self.actors[seat.place].run.remote(numbered[1]), numbered))
 
     def _replace(self, seat: _Seat[tuple[int, Unit]], error: Exception) -> None:
         """Put a new actor in the seat; only the unit it was working on counts as tried."""
@@ -172,11 +158,10 @@ class Pool(Generic[Unit, Result]):
         self.lost[blamed] += 1
         if self.lost[blamed] >= ATTEMPTS:
             raise _lost_for_good(blamed, error)
-        ray.kill(seat.actor)
         self.waiting.extendleft(numbered for _, numbered in reversed(seat.given))
-        fresh = self._open()
-        seat.actor, seat.starting, seat.since = fresh.actor, fresh.starting, fresh.since
         seat.given.clear()
+        seat.starting = self.actors.renew(seat.place, self.make)
+        seat.since = time.monotonic()
 
     def _check_clocks(self) -> None:
         now = time.monotonic()

@@ -10,15 +10,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import ray
-from ray.exceptions import GetTimeoutError, OutOfMemoryError, RayActorError, RayTaskError
+from ray.exceptions import RayError, RayTaskError
 
 from retomaton_dist.errors import WorkerLost
-from retomaton_dist.runtime.actor import ATTEMPTS, START_SECONDS, known_error, open_actor
-from retomaton_dist.runtime.cluster import Crew
+from retomaton_dist.runtime.actors import ATTEMPTS, START_SECONDS, Actors, known_error
 
 
 @dataclass(frozen=True)
-class Call:
+class TeamCall:
     """A method and its arguments; large ones are references from `Team.share`."""
 
     method: str
@@ -33,29 +32,30 @@ class Team:
     """
 
     def __init__(
-        self, crew: Crew, makes: Sequence[Callable[[], Any]], seconds: float, depth: int
+        self, actors: Actors, makes: Sequence[Callable[[], Any]], seconds: float, depth: int
     ) -> None:
-        self._crew, self._makes, self._seconds = crew, makes, seconds
-        self._journal: deque[Call] = deque(maxlen=depth)
-        opened = [open_actor(crew, make) for make in makes]
-        self._actors = [actor for actor, _ in opened]
-        for member, (_, started) in enumerate(opened):
-            self._settle(member, started, START_SECONDS, None)
+        self._actors, self._makes, self._seconds = actors, makes, seconds
+        self._journal: deque[TeamCall] = deque(maxlen=depth)
+        started = [actors.give(member, make) for member, make in enumerate(makes)]
+        for member, reference in enumerate(started):
+            self._settle(member, reference, START_SECONDS, None)
 
     def __enter__(self) -> "Team":
         return self
 
-    def __exit__(self, *_: object) -> None:
-        for actor in self._actors:
-            ray.kill(actor)
+    def __exit__(self, kind: object, *_: object) -> None:
+        if kind is None:
+            self._actors.rest()
+        else:
+            self._actors.close()
 
     def __len__(self) -> int:
-        return len(self._actors)
+        return len(self._makes)
 
     def ask(self, method: str, *arguments: Any, remember: bool = False) -> list[Any]:
         """Call a method of every member; with `remember`, its effect outlives lost actors."""
-        call = Call(method, arguments)
-        given = [_give(actor, call) for actor in self._actors]
+        call = TeamCall(method, arguments)
+        given = [self._give(member, call) for member in range(len(self))]
         results = [
             self._settle(i, reference, self._seconds, call) for i, reference in enumerate(given)
         ]
@@ -65,8 +65,8 @@ class Team:
 
     def ask_each(self, method: str, arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
         """Call a method of as many members as there are arguments, each with its own."""
-        calls = [Call(method, given) for given in arguments]
-        given = [_give(actor, call) for actor, call in zip(self._actors, calls, strict=False)]
+        calls = [TeamCall(method, given) for given in arguments]
+        given = [self._give(member, call) for member, call in enumerate(calls)]
         return [
             self._settle(member, reference, self._seconds, call)
             for member, (reference, call) in enumerate(zip(given, calls, strict=True))
@@ -77,7 +77,7 @@ class Team:
         """Put a large argument where all members of a node find it without a copy."""
         return ray.put(value)
 
-    def _settle(self, member: int, reference: Any, seconds: float, call: Call | None) -> Any:
+    def _settle(self, member: int, reference: Any, seconds: float, call: TeamCall | None) -> Any:
         """Wait for an answer; if the actor is lost meanwhile, have a new one give it."""
         for attempt in range(1, ATTEMPTS + 1):
             try:
@@ -86,27 +86,24 @@ class Team:
                 if known := known_error(error.cause):
                     raise known from error
                 raise
-            except (RayActorError, OutOfMemoryError, GetTimeoutError) as error:
+            except RayError as error:
                 if attempt == ATTEMPTS:
                     raise _lost(call, error) from error
             reference = self._renew(member, call)
         raise AssertionError("the last attempt returns or raises")
 
-    def _renew(self, member: int, call: Call | None) -> Any:
-        ray.kill(self._actors[member])
-        actor, last = open_actor(self._crew, self._makes[member])
-        self._actors[member] = actor
+    def _renew(self, member: int, call: TeamCall | None) -> Any:
+        last = self._actors.renew(member, self._makes[member])
         # An actor runs its calls in order, so waiting for the last one waits for all.
         for past in [*self._journal, *([call] if call else [])]:
-            last = _give(actor, past)
+            last = self._give(member, past)
         return last
 
+    def _give(self, member: int, call: TeamCall) -> Any:
+        return self._actors[member].call.remote(call.method, *call.arguments)
 
-def _give(actor: Any, call: Call) -> Any:
-    return actor.call.remote(call.method, *call.arguments)
 
-
-def _lost(call: Call | None, error: Exception) -> WorkerLost:
+def _lost(call: TeamCall | None, error: Exception) -> WorkerLost:
     what = f"a worker asked to {call.method}" if call else "a worker that was starting"
     reason = (str(error).strip() or type(error).__name__).splitlines()[0]
     return WorkerLost(f"{what} was lost {ATTEMPTS} times, the last time so: {reason}")

@@ -1,13 +1,12 @@
 """What `index/NAME/index.json` says: how the index is laid out, searched, and how good it is."""
 
 import itertools
-import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from retomaton_dist.errors import BadInput, DamagedStore
+from retomaton_dist.errors import DamagedStore
 from storage import canonical, files, records
 from storage.canonical import Json
 from storage.datastore import Shape, check_size
@@ -16,12 +15,11 @@ from storage.store import Store
 
 FOLDER = "index"
 FORMAT = "retomaton-index"
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _REMEDY = "`retomaton verify STORE --repair`, then `retomaton index STORE ...` again"
 
 
 @dataclass(frozen=True)
-class Span:
+class ShardSpan:
     """A shard: the chunks it was made of, and its entries first..last-1."""
 
     chunks: tuple[int, int]
@@ -44,7 +42,7 @@ class Layout:
     dimension: int
     cells: int
     takes_entries: bool
-    spans: tuple[Span, ...]
+    spans: tuple[ShardSpan, ...]
     parameters: Mapping[str, float] = field(default_factory=dict)
     recall: Json = field(default_factory=dict)
     faiss: str = ""
@@ -66,7 +64,7 @@ class Layout:
         if (value.pop("format", None), value.pop("version", None)) != (FORMAT, 1):
             raise DamagedStore(f"{path} was written by another or newer program; upgrade")
         spans = tuple(
-            Span((item["chunks"][0], item["chunks"][1]), item["first"], item["last"])
+            ShardSpan((item["chunks"][0], item["chunks"][1]), item["first"], item["last"])
             for item in value.pop("spans")
         )
         return cls(spans=spans, **value)
@@ -83,7 +81,6 @@ class IndexFiles:
     @classmethod
     def open(cls, store: Store, name: str) -> "IndexFiles":
         """Open an index; one of another datastore, or with a truncated shard, is refused."""
-        check_name(name)
         stage = store.stage(f"{FOLDER}/{name}")
         layout = Layout.read(store.path, name)
         current = store.stage("extract").digest
@@ -113,12 +110,6 @@ class IndexFiles:
             raise DamagedStore(f"{self.shard(number)}: its contents were altered; {_REMEDY}")
 
 
-def check_name(name: str) -> None:
-    """Refuse what cannot be a folder's name inside the store."""
-    if not _NAME.fullmatch(name):
-        raise BadInput(f"--name {name}: use letters, digits, dots, dashes and underscores")
-
-
 def shard_path(name: str, number: int) -> str:
     """A shard's file, relative to the store."""
     return f"{FOLDER}/{name}/shard-{number:05d}.faiss"
@@ -129,11 +120,11 @@ def trained_path(name: str) -> str:
     return f"{FOLDER}/{name}/trained.faiss"
 
 
-def spans_of(shape: Shape, shards: int) -> tuple[Span, ...]:
+def spans_of(shape: Shape, shards: int) -> tuple[ShardSpan, ...]:
     """Cut the datastore into `shards` nearly equal runs of whole chunks."""
     bounds = [shape.chunks * number // shards for number in range(shards + 1)]
     return tuple(
-        Span((low, high), shape.chunk_range(low)[0], shape.chunk_range(high - 1)[1])
+        ShardSpan((low, high), shape.chunk_range(low)[0], shape.chunk_range(high - 1)[1])
         for low, high in itertools.pairwise(bounds)
     )
 

@@ -13,7 +13,8 @@ from retomaton_dist.clustering.draw import drawn
 from retomaton_dist.compiled import compiled
 from retomaton_dist.search.merge import Distances, Entries, Found, tidy
 from storage.corpus import Corpus
-from storage.datastore import Datastore, Keys
+from storage.datastore import Keys
+from storage.guarded import GuardedReader
 
 MOST_K = 1024
 ENTRIES_PER_K = 16
@@ -34,12 +35,12 @@ def choose_k(entries: int) -> int:
     return max(1, min(MOST_K, entries // ENTRIES_PER_K))
 
 
-def draw_probe(corpus: Corpus, datastore: Datastore, count: int, k: int, seed: int) -> Probe:
+def draw_probe(corpus: Corpus, reader: GuardedReader, count: int, k: int, seed: int) -> Probe:
     """Draw entries; a document that holds more than half of them all is not left out whole.
 
     Then, or if k entries would not remain, only the drawn entry itself is left out.
     """
-    total = datastore.shape.entries
+    total = reader.shape.entries
     entries = np.sort(drawn(total, count, seed))
     documents = np.searchsorted(corpus.first_entries, entries, side="right") - 1
     first = corpus.first_entries[documents]
@@ -48,7 +49,7 @@ def draw_probe(corpus: Corpus, datastore: Datastore, count: int, k: int, seed: i
     excluded = np.stack(
         [np.where(whole, first, entries), np.where(whole, last, entries + 1)], axis=1
     )
-    queries = datastore.keys[entries].astype(np.float32)
+    queries = reader.rows(entries).astype(np.float32)
     return Probe(entries, queries, excluded, min(k, max(1, total - 1)))
 
 

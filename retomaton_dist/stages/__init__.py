@@ -1,4 +1,4 @@
-"""The stages of a build: tokenize, extract, cluster, index, compile.
+"""The stages of a build, one after the other: tokenize, extract, cluster, index, codec, compile.
 
-They talk only through the store.
+They talk only through the store, and are all written on `runner`; `build` runs them in order.
 """

@@ -7,24 +7,17 @@ import numpy as np
 
 from retomaton_dist.clustering.blocks import blocks_of
 from retomaton_dist.clustering.statistics import histogram, no_values, see_values, summarise
+from retomaton_dist.stages.runner import Done
 from storage import states
 from storage.canonical import Json
-from storage.datastore import Datastore
 from storage.files import FileDigest
 from storage.states import States
-from storage.store import StoreWriter
 
 BLOCK_ENTRIES = 1 << 20
 
 
-def finish_clustering(
-    writer: StoreWriter,
-    name: str,
-    clustering: States,
-    files: Mapping[str, FileDigest],
-    facts: Json,
-) -> None:
-    """Store sizes, and declare the stage done with statistics beside the given facts.
+def with_statistics(clustering: States, files: Mapping[str, FileDigest], facts: Json) -> Done:
+    """Store the sizes; return all files of a clustering, and statistics beside the given facts.
 
     `inertia` and `distances` (their sums over all entries) may be among the facts.
     """
@@ -35,16 +28,9 @@ def finish_clustering(
         numbers = clustering.state_of_entry[part].view(np.int32)
         sizes += np.bincount(numbers, minlength=clustering.count)
         see_values(values, numbers, datastore.values[part])
-    statistics = summarise(sizes, values, facts.pop("inertia", None), facts.pop("distances", None))
-    written = states.write_column(writer.path, clustering.folder.name, "sizes", sizes)
+    sums = facts.pop("inertia", None), facts.pop("distances", None)
+    statistics = summarise(sizes, values, *sums)
+    store = clustering.folder.parents[1]
+    written = states.write_column(store, clustering.folder.name, "sizes", sizes)
     shown = {**facts, **asdict(statistics), "histogram": histogram(sizes)}
-    writer.finish_merged(name, {**files, **written}, shown)
-
-
-def finish_without_clusters(writer: StoreWriter, name: str, datastore: Datastore) -> None:
-    """Declare done the clustering in which every entry is its own state: it needs no files."""
-    entries = datastore.shape.entries
-    ones = {"smallest": 1, "median": 1.0, "p99": 1.0, "largest": 1, "several_values": 0.0}
-    counts = {"states": entries, "entries": entries, "empty": 0, "giants": []}
-    none = {"inertia": 0.0, "mean_distance": 0.0, "histogram": f"1 {'#' * 40} {entries:,}"}
-    writer.finish_merged(name, {}, {**counts, **ones, **none})
+    return Done({**files, **written}, shown)

@@ -4,22 +4,37 @@ First one unit trains the codebooks on a sample of keys; then units of whole chu
 """
 
 import shutil
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any
 
-from retomaton_dist.automaton.training import SAMPLE, choose_cells, choose_code_size
-from retomaton_dist.runtime.cluster import Session
-from retomaton_dist.stages.chunk_units import chunk_units
-from retomaton_dist.stages.codec_worker import CodecWorker
-from retomaton_dist.stages.rounds import run_rounds
-from retomaton_dist.stages.runner import Plan, begin
-from storage import codec, preallocated, records
+import numpy as np
+from numpy.typing import NDArray
+
+from retomaton_dist.codec.training import (
+    SAMPLE,
+    Codebooks,
+    choose_cells,
+    choose_code_size,
+    decode,
+    encode,
+    train,
+)
+from retomaton_dist.stages.runner import Done, Plan, chunk_units, chunk_work
+from storage import codec, preallocated
 from storage.canonical import Json
 from storage.codec import CodecFiles
-from storage.manifest import Stage
-from storage.store import Store, StoreWriter
+from storage.datastore import Shape
+from storage.guarded import GuardedReader
+from storage.records import Record
+from storage.store import Store
 
 UNIT_ENTRIES = 1 << 17
+SEED = 1
+TRAINING = None
+"""The payload of the unit that trains."""
 
 
 @dataclass(frozen=True)
@@ -42,53 +57,127 @@ def resolve(entries: int, dimension: int, code_size: int | None) -> CodecRecipe:
     return CodecRecipe(size, choose_cells(entries), min(entries, SAMPLE))
 
 
-def encode(writer: StoreWriter, recipe: CodecRecipe, session: Session) -> Stage:
-    """Run the stage, or what is missing of it."""
-    stage = f"codec/{recipe.name}"
-    store = Store.open(writer.path.resolve())
-    if stage in store.manifest.stages and store.manifest.stages[stage].done:
-        # Left behind if the run that finished the stage was killed before it could remove them.
-        records.discard(store.path, stage)
-        return store.manifest.stages[stage]
-    shape = store.datastore().shape
-    units, work = chunk_units(shape, UNIT_ENTRIES)
-    config: Json = {
-        "datastore": writer.manifest.require("extract", writer.path).digest,
-        **recipe.__dict__,
-        "threads": session.settings.threads,
-    }
-    payloads: list[range | None] = [None, *units]
-    plan = Plan(stage, config, payloads, [recipe.sample, *work], "entries")
-    missing = begin(writer, plan, session)
-    if missing is not None:
-        folder = codec.folder_of(store.path, recipe.name)
-        files = CodecFiles(folder, shape.entries, shape.dimension, recipe.code_size, recipe.cells)
-        make = partial(CodecWorker, store, files, recipe.sample, plan.config_hash)
-        if len(missing) == len(payloads):
-            shutil.rmtree(folder, ignore_errors=True)
-            preallocated.preallocate(files.parts, files.columns())
-        training, others = [[0], missing[1:]] if 0 in missing else [[], missing]
-        run_rounds(plan, [training, others], make, session)
-        _finish(writer, stage, files, plan)
-    return writer.manifest.stages[stage]
+@dataclass(frozen=True)
+class CodecPlan(Plan[range | None]):
+    """The keys of a store, and the codec that they are to have."""
+
+    store: Store
+    recipe: CodecRecipe
+    threads: int
+
+    merges = True
+
+    @property
+    def name(self) -> str:
+        """After the size of a code."""
+        return f"codec/{self.recipe.name}"
+
+    @cached_property
+    def shape(self) -> Shape:
+        """Of the datastore."""
+        return self.store.shape()
+
+    @cached_property
+    def files(self) -> CodecFiles:
+        """Where the codec lies."""
+        folder = codec.folder_of(self.store.path, self.recipe.name)
+        sizes = self.shape.entries, self.shape.dimension, self.recipe.code_size, self.recipe.cells
+        return CodecFiles(folder, *sizes)
+
+    @cached_property
+    def config(self) -> Json:
+        """The keys and the recipe."""
+        return {
+            "datastore": self.store.stage("extract").digest,
+            **self.recipe.__dict__,
+            "threads": self.threads,
+        }
+
+    @cached_property
+    def units(self) -> list[range | None]:
+        """The training, then whole chunks."""
+        return [TRAINING, *chunk_units(self.shape, UNIT_ENTRIES)]
+
+    @cached_property
+    def work(self) -> list[float]:
+        """Entries of each unit."""
+        chunks = chunk_units(self.shape, UNIT_ENTRIES)
+        return [float(self.recipe.sample), *chunk_work(self.shape, chunks)]
+
+    @property
+    def rounds(self) -> Sequence[Sequence[int]]:
+        """Training comes first."""
+        return [[0], range(1, len(self.units))]
+
+    def worker(self) -> Callable[[], "CodecWorker"]:
+        """Trains or encodes."""
+        return partial(CodecWorker, GuardedReader(self.store), self.files, self.recipe.sample)
+
+    def prepare(self) -> None:
+        """Make the columns that units fill."""
+        shutil.rmtree(self.files.folder, ignore_errors=True)
+        preallocated.preallocate(self.files.parts, self.files.columns())
+
+    def finish(self, units: Sequence[Record]) -> Done:
+        """Move the filled columns into place."""
+        written = dict(units[0].files)
+        inside = self.files.folder.relative_to(self.store.path).as_posix()
+        filled = preallocated.finish(self.files.parts, self.files.folder, self.files.columns())
+        written |= {f"{inside}/{name}.arrow": digest for name, digest in filled.items()}
+        error, length = (sum(unit.facts[name] for unit in units[1:]) for name in _SQUARES)
+        facts = {
+            "entries": self.files.entries,
+            "dimension": self.files.dimension,
+            "code_size": self.files.code_size,
+            "cells": self.files.cells,
+            "error": error / length,
+        }
+        return Done(written, facts)
+
+    def scratch(self) -> Sequence[Path]:
+        """Where columns lie while they are filled."""
+        return (self.files.parts,)
 
 
-def _finish(writer: StoreWriter, stage: str, files: CodecFiles, plan: Plan[range | None]) -> None:
-    trained = records.read(writer.path, stage, 0, plan.config_hash)
-    written = dict(trained.files)
-    inside = files.folder.relative_to(writer.path.resolve()).as_posix()
-    for name, digest in preallocated.finish(files.parts, files.folder, files.columns()).items():
-        written[f"{inside}/{name}.arrow"] = digest
-    units = [
-        records.read(writer.path, stage, unit, plan.config_hash).facts
-        for unit in range(1, len(plan.units))
-    ]
-    facts = {
-        "entries": files.entries,
-        "dimension": files.dimension,
-        "code_size": files.code_size,
-        "cells": files.cells,
-        "error": sum(unit["error"] for unit in units) / sum(unit["length"] for unit in units),
-    }
-    writer.finish_merged(stage, written, facts)
-    shutil.rmtree(files.parts, ignore_errors=True)
+_SQUARES = ("error", "length")
+
+
+class CodecWorker:
+    """Writes the codebooks, and the codes of whole chunks."""
+
+    def __init__(self, reader: GuardedReader, files: CodecFiles, sample: int) -> None:
+        self._reader, self._files, self._sample = reader, files, sample
+
+    def run(self, number: int, payload: range | None) -> Done:  # noqa: ARG002 - columns are shared
+        """Train, or encode the unit's chunks."""
+        return self._train() if payload is TRAINING else self._encode(payload)
+
+    @cached_property
+    def _books(self) -> Codebooks:
+        return Codebooks(self._files.centroids, self._files.codebooks)
+
+    def _train(self) -> Done:
+        entries = self._reader.shape.entries
+        drawn = np.random.default_rng(SEED).choice(entries, self._sample, replace=False)
+        keys = self._reader.rows(np.sort(drawn))
+        books = train(keys, self._files.cells, self._files.code_size, SEED)
+        store, name = self._reader.store.path, self._files.folder.name
+        return Done(codec.write_books(store, name, books.centroids, books.codebooks))
+
+    def _encode(self, chunks: range) -> Done:
+        first, last = self._reader.shape.entry_range(chunks)
+        keys = self._reader.keys(first, last)
+        made = encode(keys, self._books)
+        self._fill("cells", first, made.cells)
+        self._fill("codes", first * self._files.code_size, made.codes.reshape(-1))
+        self._fill("brackets", first, made.brackets)
+        lost = keys.astype(np.float32) - decode(made, self._books)
+        squares = _squares(lost), _squares(keys - self._books.centroids.mean(axis=0))
+        return Done(facts=dict(zip(_SQUARES, squares, strict=True)))
+
+    def _fill(self, name: str, first: int, rows: NDArray[Any]) -> None:
+        preallocated.part(self._files.parts, name).fill(first, [rows])
+
+
+def _squares(rows: NDArray[Any]) -> float:
+    return float(np.einsum("ij,ij->", rows, rows, dtype=np.float64))

@@ -11,171 +11,172 @@ A unit holds about `unit_entries` entries in memory, whatever N and its largest 
 8 bytes per state.
 """
 
-import re
 import shutil
-from functools import partial
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from pathlib import Path
 
+from retomaton_dist.automaton.pieces import ranges_within
 from retomaton_dist.errors import BadInput
-from retomaton_dist.runtime.cluster import Session
+from retomaton_dist.runtime.session import Session
 from retomaton_dist.settings import CompileSettings
 from retomaton_dist.stages import codec as encoding
-from retomaton_dist.stages.compile_pieces import ranges_within
-from retomaton_dist.stages.compile_worker import ROUNDS, Blueprint, CompileWorker, Share
-from retomaton_dist.stages.rounds import run_rounds
-from retomaton_dist.stages.runner import Plan, begin
+from retomaton_dist.stages.codec import CodecPlan
+from retomaton_dist.stages.compile_worker import ROUNDS, Blueprint, CompileUnit, CompileWorker
+from retomaton_dist.stages.runner import Done, Plan, run_stage
 from storage import automaton, preallocated
 from storage.automaton import MOST_STATES, AutomatonShape
 from storage.canonical import Json
 from storage.codec import CodecFiles
-from storage.files import FileDigest
 from storage.manifest import Stage
+from storage.records import Record
 from storage.store import Store, StoreWriter
 
-# Checking needs no memory: few, large units, because each one opens the datastore.
+# Checking needs no memory: few, large units.
 CHECK_ENTRIES = 1 << 21
-_NAME = re.compile(r"[A-Za-z0-9][\w.-]*")
 
 
-def automaton_name(settings: CompileSettings) -> str:
-    """Name of the automaton: as given, or that of its clustering."""
-    name = settings.name or settings.states
-    if not _NAME.fullmatch(name):
-        raise BadInput(f"--name {name}: use letters, digits, '.', '_' and '-'")
-    return name
+def check_settings(settings: CompileSettings, dimension: int) -> None:
+    """Refuse codes that keys of this width cannot have."""
+    if settings.codec == "pq":
+        encoding.choose_code_size(dimension, settings.code_size)
 
 
 def compile_automaton(writer: StoreWriter, settings: CompileSettings, session: Session) -> Stage:
     """Run the codec's stage and this one, or what is missing of them."""
-    if settings.unit_entries < 1:
-        raise BadInput(f"--unit-entries {settings.unit_entries}: at least 1 is needed")
-    stage = f"compile/{automaton_name(settings)}"
     store = Store.open(writer.path.resolve())
-    clustering = store.stage(f"cluster/{settings.states}")
-    _check_own(store, settings.states, clustering)
-    coded = _codec(writer, store, settings, session)
-    store = Store.open(store.path)
-    shape = _shape(store, settings, coded)
+    _check_own(store, settings.states)
+    coded = None
+    if settings.codec == "pq":
+        shape, threads = store.shape(), session.settings.threads
+        recipe = encoding.resolve(shape.entries, shape.dimension, settings.code_size)
+        coded = CodecPlan(store, recipe, threads)
+        run_stage(writer, coded, session)
+    return run_stage(writer, plan_compile(Store.open(store.path), settings, coded), session)
+
+
+def plan_compile(store: Store, settings: CompileSettings, coded: CodecPlan | None) -> "CompilePlan":
+    """Lay out an automaton whose clustering and codec are finished."""
+    states = store.stage(f"cluster/{settings.states}").facts["states"]
+    if states > MOST_STATES:
+        raise BadInput(f"--states {settings.states}: {states:,} states, {MOST_STATES:,} at most")
+    files = coded.files if coded else None
     blueprint = Blueprint(
         store,
-        automaton_name(settings),
+        settings.automaton,
         store.states(settings.states),
-        shape,
-        _codec_files(store, shape),
+        _shape(store, states, files),
+        files,
         settings.unit_entries,
     )
-    plan = _plan(blueprint, stage, settings, clustering, coded)
-    missing = begin(writer, plan, session)
-    if missing is not None:
-        _run(writer, plan, missing, blueprint, session)
-    return writer.manifest.stages[stage]
+    return CompilePlan(blueprint, settings.states, coded.name if coded else None)
 
 
-def _check_own(store: Store, name: str, clustering: Stage) -> None:
-    own = store.stage("extract").digest
-    if clustering.config.get("datastore") != own:
+def _check_own(store: Store, name: str) -> None:
+    if store.stage(f"cluster/{name}").config.get("datastore") != store.stage("extract").digest:
         raise BadInput(
             f"{store.path}: clustering {name} was made from another datastore; cluster this one"
         )
 
 
-def _codec(
-    writer: StoreWriter, store: Store, settings: CompileSettings, session: Session
-) -> Stage | None:
-    if settings.codec == "fp16":
-        return None
-    facts = store.stage("extract").facts
-    recipe = encoding.resolve(facts["entries"], facts["dimension"], settings.code_size)
-    return encoding.encode(writer, recipe, session)
-
-
-def _shape(store: Store, settings: CompileSettings, coded: Stage | None) -> AutomatonShape:
-    facts = store.stage("extract").facts
-    states = store.stage(f"cluster/{settings.states}").facts["states"]
-    if states > MOST_STATES:
-        raise BadInput(f"--states {settings.states}: {states:,} states, {MOST_STATES:,} at most")
+def _shape(store: Store, states: int, codec: CodecFiles | None) -> AutomatonShape:
+    shape = store.shape()
     return AutomatonShape(
-        entries=facts["entries"],
+        entries=shape.entries,
         states=states,
-        dimension=facts["dimension"],
-        codec=settings.codec,
-        code_size=coded.facts["code_size"] if coded else 0,
-        cells=coded.facts["cells"] if coded else 0,
+        dimension=shape.dimension,
+        codec="pq" if codec else "fp16",
+        code_size=codec.code_size if codec else 0,
+        cells=codec.cells if codec else 0,
     )
 
 
-def _codec_files(store: Store, shape: AutomatonShape) -> CodecFiles | None:
-    if shape.codec == "fp16":
-        return None
-    folder = store.path / "codecs" / f"pq{shape.code_size}"
-    return CodecFiles(folder, shape.entries, shape.dimension, shape.code_size, shape.cells)
+@dataclass(frozen=True)
+class CompilePlan(Plan[CompileUnit]):
+    """An automaton before it is compiled; `codec` is the stage of its codes, None for fp16."""
 
+    blueprint: Blueprint
+    clustering: str
+    codec: str | None
 
-def _plan(
-    blueprint: Blueprint,
-    stage: str,
-    settings: CompileSettings,
-    clustering: Stage,
-    coded: Stage | None,
-) -> Plan[Share]:
-    config: Json = {
-        "datastore": blueprint.store.stage("extract").digest,
-        "clustering": clustering.digest,
-        "states": settings.states,
-        "codec": settings.codec,
-        "codes": coded.digest if coded else None,
-        "unit_entries": settings.unit_entries,
-    }
-    units = shares(blueprint)
-    work = [_work(share, blueprint) for share in units]
-    return Plan(stage, config, units, work, "entries")
+    merges = True
 
+    @property
+    def name(self) -> str:
+        """After the automaton."""
+        return f"compile/{self.blueprint.name}"
 
-def shares(blueprint: Blueprint) -> list[Share]:
-    """All units of the stage, round by round."""
-    entries, size = blueprint.shape.entries, blueprint.unit_entries
-    checks = [Share("check", 0, entries, stage) for stage in blueprint.read_files()]
-    checks += [Share("check", *bounds) for bounds in _cut(entries, CHECK_ENTRIES)]
-    orders = [Share("order", *bounds) for bounds in ranges_within(blueprint.offsets, size)]
-    others = [Share(kind, *bounds) for kind in ROUNDS[2:] for bounds in _cut(entries, size)]
-    return [*checks, *orders, *others]
+    @cached_property
+    def config(self) -> Json:
+        """What is compiled, by its contents, and in what pieces."""
+        stage = self.blueprint.store.stage
+        return {
+            "datastore": stage("extract").digest,
+            "clustering": stage(f"cluster/{self.clustering}").digest,
+            "states": self.clustering,
+            "codec": self.blueprint.shape.codec,
+            "codes": stage(self.codec).digest if self.codec else None,
+            "unit_entries": self.blueprint.unit_entries,
+        }
+
+    @cached_property
+    def units(self) -> list[CompileUnit]:
+        """All units, round by round."""
+        blueprint = self.blueprint
+        entries, size = blueprint.shape.entries, blueprint.unit_entries
+        checks = [CompileUnit("check", 0, entries, stage) for stage in blueprint.read_files()]
+        checks += [CompileUnit("check", *bounds) for bounds in _cut(entries, CHECK_ENTRIES)]
+        ranges = ranges_within(blueprint.offsets, size)
+        orders = [CompileUnit("order", *bounds) for bounds in ranges]
+        others = [CompileUnit(kind, *bounds) for kind in ROUNDS[2:] for bounds in _cut(entries, size)]
+        return [*checks, *orders, *others]
+
+    @cached_property
+    def work(self) -> list[float]:
+        """Entries of each unit."""
+        offsets = self.blueprint.offsets
+        return [
+            float(offsets[unit.last] - offsets[unit.first])
+            if unit.kind == "order"
+            else float(unit.last - unit.first)
+            for unit in self.units
+        ]
+
+    @property
+    def rounds(self) -> Sequence[Sequence[int]]:
+        """Check, order, invert, link."""
+        return [
+            [number for number, unit in enumerate(self.units) if unit.kind == kind]
+            for kind in ROUNDS
+        ]
+
+    def worker(self) -> Callable[[], CompileWorker]:
+        """Fills ranges of the columns."""
+        return partial(CompileWorker, self.blueprint)
+
+    def prepare(self) -> None:
+        """Make the columns that units fill."""
+        shutil.rmtree(self.blueprint.folder, ignore_errors=True)
+        preallocated.preallocate(self.blueprint.parts, self.blueprint.filled())
+
+    def finish(self, units: Sequence[Record]) -> Done:  # noqa: ARG002 - columns are filled
+        """Write the small columns, move the filled ones into place, and describe them."""
+        blueprint = self.blueprint
+        listed = blueprint.write_small()
+        listed |= preallocated.finish(blueprint.parts, blueprint.folder, blueprint.filled())
+        inside = blueprint.folder.relative_to(blueprint.store.path).as_posix()
+        files = {f"{inside}/{name}.arrow": digest for name, digest in listed.items()}
+        description = automaton.write_description(blueprint.folder, blueprint.shape, listed)
+        files[f"{inside}/{automaton.DESCRIPTION}"] = description
+        total = sum(digest.bytes for digest in listed.values())
+        per_entry = total / blueprint.shape.entries
+        return Done(files, {**blueprint.shape.__dict__, "bytes_per_entry": per_entry})
+
+    def scratch(self) -> Sequence[Path]:
+        """Where columns lie while they are filled."""
+        return (self.blueprint.parts,)
 
 
 def _cut(entries: int, size: int) -> list[tuple[int, int]]:
     return [(first, min(first + size, entries)) for first in range(0, entries, size)]
-
-
-def _work(share: Share, blueprint: Blueprint) -> int:
-    if share.kind == "order":
-        return int(blueprint.offsets[share.last] - blueprint.offsets[share.first])
-    return share.last - share.first
-
-
-def _run(
-    writer: StoreWriter,
-    plan: Plan[Share],
-    missing: list[int],
-    blueprint: Blueprint,
-    session: Session,
-) -> None:
-    if len(missing) == len(plan.units):
-        shutil.rmtree(blueprint.folder, ignore_errors=True)
-        preallocated.preallocate(blueprint.parts, blueprint.filled())
-    make = partial(CompileWorker, blueprint, plan.config_hash)
-    rounds = [[unit for unit in missing if plan.units[unit].kind == kind] for kind in ROUNDS]
-    run_rounds(plan, rounds, make, session)
-    finish(writer, plan, blueprint)
-
-
-def finish(writer: StoreWriter, plan: Plan[Share], blueprint: Blueprint) -> None:
-    """Declare the stage done, whose units all are."""
-    folder, store = blueprint.folder, writer.path.resolve()
-    listed: dict[str, FileDigest] = blueprint.write_small()
-    listed |= preallocated.finish(blueprint.parts, folder, blueprint.filled())
-    inside = folder.relative_to(store).as_posix()
-    files = {f"{inside}/{name}.arrow": digest for name, digest in listed.items()}
-    description = automaton.write_description(folder, blueprint.shape, listed)
-    files[f"{inside}/{automaton.DESCRIPTION}"] = description
-    total = sum(digest.bytes for digest in listed.values())
-    facts = {**blueprint.shape.__dict__, "bytes_per_entry": total / blueprint.shape.entries}
-    writer.finish_merged(plan.name, files, facts)
-    shutil.rmtree(blueprint.parts, ignore_errors=True)

@@ -1,5 +1,6 @@
 """The worker of the stage `compile/NAME`: checks sources, and orders, inverts and links ranges."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -8,28 +9,26 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from retomaton_dist.automaton.arranging import invert, link
 from retomaton_dist.automaton.arrays import Ids
-from retomaton_dist.automaton.layout import slot_order
+from retomaton_dist.automaton.layout import invert, link, slot_order
+from retomaton_dist.automaton.pieces import Arranged, pieces
 from retomaton_dist.errors import DamagedStore
-from retomaton_dist.stages.compile_pieces import Arranged, pieces
-from storage import automaton, columns, files, preallocated, records
+from retomaton_dist.stages.runner import Done
+from storage import automaton, columns, preallocated
 from storage.automaton import AutomatonShape
-from storage.canonical import Json
 from storage.codec import BOOKS, CODES, CodecFiles
 from storage.files import FileDigest
-from storage.records import Record
+from storage.guarded import GuardedReader
 from storage.sending import WithoutCaches
 from storage.states import States
 from storage.store import Store
-from storage.verify import check_chunks
 
 ROUNDS = ("check", "order", "invert", "link")
 
 
 @dataclass(frozen=True)
-class Share:
-    """A unit: entries (check, invert), states (order) or slots (link) first..last-1.
+class CompileUnit:
+    """What a unit does: entries (check, invert), states (order) or slots (link) first..last-1.
 
     A check with a `stage` looks at what compiling reads of that stage's own files instead.
     """
@@ -124,48 +123,51 @@ def _inside(root: Path, folder: Path, names: tuple[str, ...]) -> list[str]:
 class CompileWorker:
     """Fills ranges of the automaton's columns."""
 
-    def __init__(self, blueprint: Blueprint, config_hash: str) -> None:
-        self._blueprint, self._config_hash = blueprint, config_hash
+    def __init__(self, blueprint: Blueprint) -> None:
+        self._blueprint = blueprint
         self._kinds = blueprint.shape.columns()
         self._parts = {
             name: preallocated.part(blueprint.parts, name) for name in blueprint.filled()
         }
 
-    def run(self, unit: tuple[int, Share]) -> Json:
-        """Do the unit, then write its record."""
-        number, share = unit
-        if share.kind == "check":
-            self._check(share)
+    def run(self, number: int, payload: CompileUnit) -> Done:  # noqa: ARG002 - columns are shared
+        """Do what the unit says; nothing is written but parts of columns."""
+        if payload.kind == "check":
+            self._check(payload)
         else:
-            work = {"order": self._order, "invert": self._invert, "link": self._link}[share.kind]
-            work(share.first, share.last)
-        record = Record(number, self._config_hash, {})
-        records.write(self._blueprint.store.path, f"compile/{self._blueprint.name}", record)
-        return {}
+            work = {"order": self._order, "invert": self._invert, "link": self._link}[payload.kind]
+            work(payload.first, payload.last)
+        return Done()
 
-    def _check(self, share: Share) -> None:
+    @cached_property
+    def _reader(self) -> GuardedReader:
+        return GuardedReader(self._blueprint.store)
+
+    def _check(self, unit: CompileUnit) -> None:
         """Refuse sources whose bytes are not those that their stages wrote."""
-        blueprint, store = self._blueprint, self._blueprint.store
-        if share.stage:
-            listed = store.stage(share.stage).files
-            for name in blueprint.read_files()[share.stage]:
-                check_file(store.path, name, listed[name], share.stage)
+        blueprint = self._blueprint
+        if unit.stage:
+            self._reader.check_files(unit.stage, blueprint.read_files()[unit.stage])
             return
         wanted = ("values", "pointers") + (("keys",) if blueprint.codec is None else ())
-        size = blueprint.states.datastore.shape.chunk_entries
-        check_chunks(store, range(share.first // size, -(-share.last // size)), wanted)
+        self._reader.check(wanted, unit.first, unit.last)
 
     def _order(self, first: int, last: int) -> None:
         """Entries of the states first..last-1 by (state, value, entry), with all that they have."""
         blueprint, missing = self._blueprint, np.diff(self._blueprint.offsets[first : last + 1])
         slot, expected = int(blueprint.offsets[first]), int(missing.sum())
-        for arranged in pieces(blueprint.states, first, last, expected, blueprint.unit_entries):
+        for arranged in self._pieces(first, last, expected):
             # Checked before it is written: what lies behind belongs to other units.
             missing -= np.bincount(arranged.states - first, minlength=last - first)
             self._check_sizes(missing.min() >= 0)
             self._write_piece(slot, arranged)
             slot += len(arranged.order)
         self._check_sizes(not missing.any())
+
+    def _pieces(self, first: int, last: int, expected: int) -> Iterator[Arranged]:
+        states, most = self._blueprint.states, self._blueprint.unit_entries
+        numbers = None if states.algorithm == "none" else states.state_of_entry
+        return pieces(numbers, states.datastore.values, first, last, expected, most)
 
     def _check_sizes(self, fitting: np.bool_ | bool) -> None:
         if not fitting:
@@ -208,13 +210,3 @@ class CompileWorker:
 
     def _write(self, name: str, first: int, numbers: NDArray[Any]) -> None:
         self._parts[name].fill(first, [numbers.astype(self._kinds[name][0], copy=False)])
-
-
-def check_file(root: Path, name: str, expected: FileDigest, stage: str) -> None:
-    """Refuse a file of the store whose bytes are not those that its stage wrote."""
-    path = root / name
-    if not path.is_file() or files.digest_of(path) != expected:
-        raise DamagedStore(
-            f"{path} is missing or was altered; `retomaton verify {root} --repair`, then run its "
-            f"stage {stage} again"
-        )

@@ -1,25 +1,31 @@
-"""The stage `extract`: the model reads the corpus once and leaves a key per entry."""
+"""The stage `extract`: the model reads the corpus once and leaves a key per entry.
 
+Batches are formed inside a unit, so that what a unit holds never depends on who else works.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
+from pathlib import Path
 
-from retomaton_dist.errors import BadInput, ClusterError
+import numpy as np
+import torch
+
+from retomaton_dist.errors import ClusterError, ModelError
 from retomaton_dist.lm.model import choose_dtype
-from retomaton_dist.lm.outline import ModelOutline, outline
-from retomaton_dist.lm.reading import WindowReader
-from retomaton_dist.lm.tokenizer import Tokenizer, check_vocabulary
+from retomaton_dist.lm.outline import ModelOutline
+from retomaton_dist.lm.reading import ModelReader, WindowReader
 from retomaton_dist.lm.windows import resolve_windows
-from retomaton_dist.runtime.cluster import Session
+from retomaton_dist.runtime.session import Session
 from retomaton_dist.settings import ExtractSettings, ModelSettings
-from retomaton_dist.stages.chunk_units import chunk_units
-from retomaton_dist.stages.extract_worker import ExtractWorker, KeyReader
-from retomaton_dist.stages.runner import Plan, begin, run_missing
+from retomaton_dist.stages.runner import Done, Plan, chunk_units, chunk_work
 from storage import datastore
 from storage.canonical import Json
 from storage.corpus import Corpus
-from storage.datastore import Shape
-from storage.manifest import Stage
-from storage.store import Store, StoreWriter
+from storage.datastore import Keys, Shape
+from storage.files import FileDigest
+from storage.records import Record
+from storage.store import Store
 
 STAGE = "extract"
 BATCH_TOKENS = {"cpu": 4096, "cuda": 32_768}
@@ -48,20 +54,11 @@ def resolve(
     if device == "cuda" and not session.has_gpu():
         raise ClusterError("--device cuda: there is no GPU; use --device cpu, or join a cluster")
     context, stride = resolve_windows(settings.context, settings.stride, outlined.max_context)
-    batch_tokens = BATCH_TOKENS[device] if settings.batch_tokens is None else settings.batch_tokens
-    if batch_tokens < 1:
-        raise BadInput(f"--batch-tokens {batch_tokens}: at least 1 is needed")
     if settings.chunk_entries is not None:
         datastore.check_chunk_entries(settings.chunk_entries)
     dtype = str(choose_dtype(model.dtype, device)).removeprefix("torch.")
+    batch_tokens = settings.batch_tokens or BATCH_TOKENS[device]
     return Windowing(device, dtype, context, stride, batch_tokens)
-
-
-def check_model(model: ModelSettings, tokenizer: Tokenizer) -> ModelOutline:
-    """Outline the model and refuse one that the tokenizer does not match."""
-    outlined = outline(model)
-    check_vocabulary(tokenizer, outlined.vocabulary)
-    return outlined
 
 
 def choose_shape(entries: int, dimension: int, chunk_entries: int | None) -> Shape:
@@ -76,66 +73,152 @@ def choose_unit_chunks(shape: Shape, windowing: Windowing) -> int:
     return max(1, min(-(-wanted // shape.chunk_entries), shape.chunks // LEAST_UNITS))
 
 
-def extract(
-    writer: StoreWriter,
-    model: ModelSettings,
-    outlined: ModelOutline,
-    windowing: Windowing,
-    chunk_entries: int | None,
-    session: Session,
-) -> Stage:
-    """Run the stage over the store's tokenised corpus, or what is missing of it."""
-    corpus = Store.open(writer.path.resolve()).corpus()
-    shape = choose_shape(corpus.entries, outlined.dimension, chunk_entries)
-    unit_chunks = choose_unit_chunks(shape, windowing)
-    plan = _plan(writer, model, outlined, windowing, shape, unit_chunks, session.settings.threads)
-    windows = WindowReader(corpus, windowing.context, windowing.stride, windowing.batch_tokens)
-    reader = KeyReader(windows, model, windowing.device)
-    make = partial(ExtractWorker, plan.config_hash, shape, unit_chunks, reader)
-    missing = begin(writer, plan, session)
-    if missing is not None:
-        files = datastore.create(writer.path, shape)
-        run_missing(plan, missing, make, session, _shown)
-        writer.finish(STAGE, files, _facts(shape, corpus, outlined))
-    return writer.manifest.stages[STAGE]
+@dataclass(frozen=True)
+class ExtractPlan(Plan[range]):
+    """A tokenised corpus, the model that reads it, and how."""
+
+    store: Store
+    outlined: ModelOutline
+    windowing: Windowing
+    chunk_entries: int | None
+    threads: int
+
+    @property
+    def name(self) -> str:
+        """There is one per store."""
+        return STAGE
+
+    @property
+    def gpu(self) -> bool:  # type: ignore[override]
+        """As the windowing says."""
+        return self.windowing.device == "cuda"
+
+    @cached_property
+    def corpus(self) -> Corpus:
+        """What is read."""
+        return self.store.corpus()
+
+    @cached_property
+    def shape(self) -> Shape:
+        """Of the datastore that is made."""
+        return choose_shape(self.corpus.entries, self.outlined.dimension, self.chunk_entries)
+
+    @cached_property
+    def config(self) -> Json:
+        """The corpus, the model by its contents, and all that its arithmetic depends on."""
+        return {
+            "corpus": self.store.stage("tokenize").digest,
+            "model": self.outlined.spec.identity.weights,
+            "key": self.outlined.spec.key,
+            **self.windowing.__dict__,
+            "threads": self.threads,
+            "chunk_entries": self.shape.chunk_entries,
+            "unit_chunks": choose_unit_chunks(self.shape, self.windowing),
+        }
+
+    @cached_property
+    def units(self) -> list[range]:
+        """Whole chunks."""
+        return chunk_units(self.shape, self.config["unit_chunks"] * self.shape.chunk_entries)
+
+    @cached_property
+    def work(self) -> list[float]:
+        """Entries of each unit."""
+        return chunk_work(self.shape, self.units)
+
+    def worker(self) -> Callable[[], "ExtractWorker"]:
+        """Loads the model and runs it."""
+        chosen = self.windowing
+        windows = WindowReader(self.corpus, chosen.context, chosen.stride, chosen.batch_tokens)
+        return partial(ExtractWorker, self.shape, KeyReader(windows, self.outlined.spec, chosen.device))
+
+    def prepare(self) -> None:
+        """Write the metadata that chunks are written under."""
+        datastore.create(self.store.path, self.shape)
+
+    def finish(self, units: Sequence[Record]) -> Done:  # noqa: ARG002 - chunks stay as they are
+        """Nothing is joined: a unit's chunks are the datastore's."""
+        facts = {
+            "entries": self.shape.entries,
+            "dimension": self.shape.dimension,
+            "chunk_entries": self.shape.chunk_entries,
+            "documents": len(self.corpus),
+            "model": self.outlined.spec.identity.name,
+            "architecture": self.outlined.architecture,
+            "identity": self.outlined.spec.identity.as_facts(),
+        }
+        return Done(datastore.create(self.store.path, self.shape), facts)
+
+    def shown(self, summed: Mapping[str, float], seconds: float) -> Json:
+        """Speed, and what was computed for nothing."""
+        computed, padded = summed["computed_tokens"], summed["padded_tokens"]
+        return {
+            "tokens/s": f"{computed / max(seconds, 1e-9):,.0f}",
+            "padding": f"{1 - computed / padded:.1%}",
+        }
 
 
-def _plan(
-    writer: StoreWriter,
-    model: ModelSettings,
-    outlined: ModelOutline,
-    windowing: Windowing,
-    shape: Shape,
-    unit_chunks: int,
-    threads: int,
-) -> Plan[range]:
-    config: Json = {
-        "corpus": writer.manifest.require("tokenize", writer.path).digest,
-        "model": outlined.fingerprint,
-        "key": model.key,
-        **windowing.__dict__,
-        "threads": threads,
-        "chunk_entries": shape.chunk_entries,
-        "unit_chunks": unit_chunks,
-    }
-    units, work = chunk_units(shape, unit_chunks * shape.chunk_entries)
-    return Plan(STAGE, config, units, work, "entries", gpu=windowing.device == "cuda")
+class KeyReader(ModelReader):
+    """Computes the keys of any range of entries."""
+
+    def keys(self, first: int, last: int) -> tuple[Keys, dict[str, float]]:
+        """Keys of the entries first..last-1, and how many tokens were computed for them."""
+        keys = np.empty((last - first, self.lm.dimension), np.float16)
+        computed = padded = 0
+        for inputs, kept in self.windows.batches(self.windows.spans(first, last)):
+            hidden = self.lm.keys(torch.from_numpy(inputs)).to(torch.float16).cpu().numpy()
+            for row, item in zip(hidden, kept, strict=True):
+                found = row[item.start : item.start + item.last - item.first]
+                self._check(found, first + item.first)
+                keys[item.first : item.last] = found
+            computed += sum(item.window.length for item in kept)
+            padded += inputs.size
+        return keys, {"computed_tokens": computed, "padded_tokens": padded}
+
+    def _check(self, found: Keys, first: int) -> None:
+        sound = np.isfinite(found).all(axis=1)
+        if sound.all():
+            return
+        entry = first + int(np.argmin(sound))
+        document = self.corpus[self.corpus.document_of(entry)]
+        raise ModelError(
+            f"the key of entry {entry} (document {document.name!r} of {document.source}, position "
+            f"{entry - document.first_entry}) is NaN or beyond float16's range; try another --key "
+            f"or --dtype float32"
+        )
 
 
-def _facts(shape: Shape, corpus: Corpus, outlined: ModelOutline) -> Json:
-    return {
-        "entries": shape.entries,
-        "dimension": shape.dimension,
-        "chunk_entries": shape.chunk_entries,
-        "documents": len(corpus),
-        "model": outlined.name,
-        "architecture": outlined.architecture,
-    }
+class ExtractWorker:
+    """Writes the chunks of the datastore that units consist of."""
 
+    def __init__(self, shape: Shape, reader: KeyReader) -> None:
+        self._shape, self._reader = shape, reader
+        if reader.lm.dimension != shape.dimension:
+            raise ModelError(
+                f"the keys of {reader.lm.name!r} have {reader.lm.dimension} numbers, not "
+                f"{shape.dimension} as its config says; try another --key"
+            )
 
-def _shown(summed: Json, seconds: float) -> Json:
-    computed, padded = summed["computed_tokens"], summed["padded_tokens"]
-    return {
-        "tokens/s": f"{computed / max(seconds, 1e-9):,.0f}",
-        "padding": f"{1 - computed / padded:.1%}",
-    }
+    @property
+    def _store(self) -> Path:
+        return self._reader.corpus.store
+
+    def run(self, number: int, payload: range) -> Done:  # noqa: ARG002 - chunks have their own
+        """Write keys, values and pointers of the unit's chunks."""
+        first, last = self._shape.entry_range(payload)
+        keys, counts = self._reader.keys(first, last)
+        files: dict[str, FileDigest] = {}
+        for chunk in payload:
+            files |= self._write(chunk, keys, first)
+        return Done(files, {**counts, "entries": last - first}, counts)
+
+    def _write(self, chunk: int, keys: Keys, offset: int) -> dict[str, FileDigest]:
+        first, last = self._shape.chunk_range(chunk)
+        corpus = self._reader.corpus
+        return datastore.write_chunk(
+            self._store,
+            chunk,
+            keys[first - offset : last - offset],
+            corpus.values(first, last),
+            corpus.pointers(first, last),
+        )

@@ -1,140 +1,148 @@
 """Greedy merging over a store: neighbours of every entry in units, then one merging pass."""
 
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
 
 import numpy as np
 
 from retomaton_dist.clustering.greedy import Entries, Neighbours, merge, numbered
-from retomaton_dist.clustering.neighbours import EXACT_ENTRIES, exact_neighbours
+from retomaton_dist.clustering.neighbours import exact_neighbours
 from retomaton_dist.clustering.products import Blocking
-from retomaton_dist.errors import BadInput
-from retomaton_dist.runtime.cluster import Session
 from retomaton_dist.search.layout import IndexFiles
 from retomaton_dist.search.searcher import LocalSearcher
-from retomaton_dist.search.settings import IndexSettings
-from retomaton_dist.settings import ClusterSettings
-from retomaton_dist.stages import index as indexing
-from retomaton_dist.stages.chunk_units import chunk_units
-from retomaton_dist.stages.clustering_facts import finish_clustering
-from retomaton_dist.stages.runner import Plan, begin, run_missing
-from storage import records, states
+from retomaton_dist.stages.clustering_facts import with_statistics
+from retomaton_dist.stages.runner import Done, Plan, chunk_units, chunk_work
+from storage import states
 from storage.canonical import Json
-from storage.datastore import Datastore
+from storage.guarded import GuardedReader
 from storage.records import Record
 from storage.states import States
-from storage.store import Store, StoreWriter
-from storage.verify import check_chunks
+from storage.store import Store
 
 UNIT_ENTRIES = 1 << 14
 
 
-def cluster_greedily(
-    writer: StoreWriter, name: str, settings: ClusterSettings, store: Store, session: Session
-) -> None:
-    """Run the stage, or what is missing of it."""
-    if settings.neighbours < 1:
-        raise BadInput(f"--neighbours {settings.neighbours}: at least 1 is needed")
-    datastore = store.datastore()
-    config: Json = {
-        "datastore": writer.manifest.require("extract", writer.path).digest,
-        "algorithm": "greedy",
-        "neighbours": settings.neighbours,
-        "seed": settings.seed,
-        "index": _index_digest(writer, store, datastore.shape.entries, session),
-    }
-    units, work = chunk_units(datastore.shape, UNIT_ENTRIES)
-    plan = Plan(name, config, units, work, "entries")
-    missing = begin(writer, plan, session)
-    if missing is None:
-        return
-    clustering = name.removeprefix("cluster/")
-    device = "cuda" if session.has_gpu() else "cpu"
-    make = partial(
-        NeighbourWorker, store, clustering, plan.config_hash, settings.neighbours, device
-    )
-    run_missing(plan, missing, make, session)
-    _finish(writer, name, datastore, plan, settings)
+@dataclass(frozen=True)
+class GreedyPlan(Plan[range]):
+    """The entries of a store, how many neighbours each may absorb, and the index that finds them.
+
+    `index` names the index's stage; None: all pairs are compared.
+    """
+
+    store: Store
+    clustering: str
+    neighbours: int
+    seed: int
+    blocking: Blocking
+    index: str | None
+
+    merges = True
+
+    @property
+    def name(self) -> str:
+        """After the clustering."""
+        return f"cluster/{self.clustering}"
+
+    @property
+    def gpu(self) -> bool:  # type: ignore[override]
+        """Where all pairs are compared, as the blocking says."""
+        return self.index is None and self.blocking.device == "cuda"
+
+    @cached_property
+    def config(self) -> Json:
+        """The keys, the settings, and the index by its contents."""
+        return {
+            "datastore": self.store.stage("extract").digest,
+            "algorithm": "greedy",
+            "neighbours": self.neighbours,
+            "seed": self.seed,
+            "index": None if self.index is None else self.store.stage(self.index).digest,
+        }
+
+    @cached_property
+    def units(self) -> list[range]:
+        """Whole chunks, whose entries' neighbours are found."""
+        return chunk_units(self.store.shape(), UNIT_ENTRIES)
+
+    @cached_property
+    def work(self) -> list[float]:
+        """Entries of each unit."""
+        return chunk_work(self.store.shape(), self.units)
+
+    def worker(self) -> Callable[[], "NeighbourWorker"]:
+        """Finds neighbours."""
+        index = None if self.index is None else self.index.removeprefix("index/")
+        reader = GuardedReader(self.store)
+        return partial(
+            NeighbourWorker, reader, self.clustering, self.neighbours, self.blocking, index
+        )
+
+    def finish(self, units: Sequence[Record]) -> Done:  # noqa: ARG002 - their files are read
+        """Merge in one pass, and store states, representatives, sizes and statistics."""
+        store, name, datastore = self.store.path, self.clustering, self.store.datastore()
+        merged = merge(self._near, datastore.values, self.seed, UNIT_ENTRIES)
+        numbers, representatives = numbered(merged)
+        files = states.write_states(store, name, numbers.astype(states.STATE_TYPE))
+        files |= states.write_column(store, name, "representatives", representatives)
+        folder = states.folder_of(store, name)
+        made = States(folder, "greedy", len(representatives), datastore)
+        return with_statistics(made, files, {})
+
+    def _near(self, part: slice) -> Entries:
+        """Read neighbours back, unit by unit: blocks of the merging pass lie inside units."""
+        bounds = np.cumsum([0, *self.work]).astype(np.int64)
+        first = int(np.searchsorted(bounds, part.start, side="right")) - 1
+        last = int(np.searchsorted(bounds, part.stop, side="left"))
+        place = self.store.path, self.clustering
+        units = [
+            states.read_neighbours(*place, unit, self.neighbours) for unit in range(first, last)
+        ]
+        start = part.start - int(bounds[first])
+        return np.concatenate(units)[start : start + part.stop - part.start]
+
+    def scratch(self) -> Sequence[Path]:
+        """The units' neighbours."""
+        return (states.parts_of(self.store.path, self.clustering),)
 
 
 class NeighbourWorker:
     """Writes the nearest entries of every entry of whole chunks."""
 
     def __init__(
-        self, store: Store, name: str, config_hash: str, neighbours: int, device: str
+        self,
+        reader: GuardedReader,
+        name: str,
+        neighbours: int,
+        blocking: Blocking,
+        index: str | None,
     ) -> None:
-        self._store, self._name, self._config_hash = store, name, config_hash
-        self._neighbours, self._blocking = neighbours, Blocking(device=device)
-        self._datastore = store.datastore()
+        self._reader, self._name = reader, name
+        self._neighbours, self._blocking, self._index = neighbours, blocking, index
 
     @cached_property
     def _find(self) -> Neighbours:
-        if self._datastore.shape.entries > EXACT_ENTRIES:
-            return indexed_neighbours(self._store, self._neighbours)
-        return exact_neighbours(self._datastore.keys, self._neighbours, self._blocking)
+        if self._index is not None:
+            return indexed_neighbours(self._reader, self._index, self._neighbours)
+        keys = self._reader.keys(0, self._reader.shape.entries)
+        return exact_neighbours(keys, self._neighbours, self._blocking)
 
-    def run(self, unit: tuple[int, range]) -> Json:
-        """Find the neighbours of the unit's entries and write them, then the record."""
-        number, chunks = unit
-        check_chunks(self._store, chunks, ("keys", "values"))
-        first, last = self._datastore.shape.entry_range(chunks)
+    def run(self, number: int, payload: range) -> Done:
+        """Find the neighbours of the unit's entries and write them."""
+        first, last = self._reader.shape.entry_range(payload)
+        self._reader.check(("keys", "values"), first, last)
         near = self._find(slice(first, last))
-        files = states.write_neighbours(self._store.path, self._name, number, near)
-        stage = f"cluster/{self._name}"
-        records.write(self._store.path, stage, Record(number, self._config_hash, files))
-        return {"entries": last - first}
+        return Done(states.write_neighbours(self._reader.store.path, self._name, number, near))
 
 
-def _neighbours(store: Path, name: str, plan: Plan[range], ranks: int) -> Neighbours:
-    """Read neighbours back, unit by unit: blocks of the merging pass lie inside units."""
-    bounds = np.cumsum([0, *plan.work])
+def indexed_neighbours(reader: GuardedReader, index: str, k: int) -> Neighbours:
+    """Prepare to find the `k` nearest other entries of any entries with an index of the store."""
+    searcher = LocalSearcher(IndexFiles.open(reader.store, index))
 
     def find(part: slice) -> Entries:
-        first = int(np.searchsorted(bounds, part.start, side="right")) - 1
-        last = int(np.searchsorted(bounds, part.stop, side="left"))
-        units = [states.read_neighbours(store, name, unit, ranks) for unit in range(first, last)]
-        start = part.start - int(bounds[first])
-        return np.concatenate(units)[start : start + part.stop - part.start]
-
-    return find
-
-
-def _finish(
-    writer: StoreWriter,
-    name: str,
-    datastore: Datastore,
-    plan: Plan[range],
-    settings: ClusterSettings,
-) -> None:
-    store, clustering = writer.path, name.removeprefix("cluster/")
-    near = _neighbours(store, clustering, plan, settings.neighbours)
-    numbers, representatives = numbered(merge(near, datastore.values, settings.seed, UNIT_ENTRIES))
-    files = states.write_states(store, clustering, numbers.astype(states.STATE_TYPE))
-    files |= states.write_column(store, clustering, "representatives", representatives)
-    folder = states.folder_of(store, clustering)
-    made = States(folder, "greedy", len(representatives), datastore)
-    finish_clustering(writer, name, made, files, {})
-    states.discard_parts(store, clustering)
-
-
-def _index_digest(writer: StoreWriter, store: Store, entries: int, session: Session) -> str | None:
-    """Digest of the index that finds the neighbours, built first if need be; None: exact search."""
-    if entries <= EXACT_ENTRIES:
-        return None
-    settings = IndexSettings()
-    indexing.index(
-        writer, indexing.plan_index(store, settings, session.settings.threads), settings, session
-    )
-    return writer.manifest.require(f"index/{settings.name}", store.path).digest
-
-
-def indexed_neighbours(store: Store, k: int) -> Neighbours:
-    """Prepare to find the `k` nearest other entries of any entries with the store's index."""
-    keys = store.datastore().keys
-    searcher = LocalSearcher(IndexFiles.open(store, IndexSettings().name))
-
-    def find(part: slice) -> Entries:
-        _, near = searcher.search(keys[part].astype(np.float32), k + 1)
+        keys = reader.keys(part.start, part.stop)
+        _, near = searcher.search(keys.astype(np.float32), k + 1)
         own = near == np.arange(part.start, part.stop)[:, None]
         # An approximate index may not find the entry itself: then the last one is one too many.
         own[~own.any(axis=1), -1] = True

@@ -4,15 +4,12 @@ Units 0..S-1 are the shards, unit S is the training, which comes first. What the
 bound to the config; search parameters are not: asking for another recall only tunes anew.
 """
 
-from dataclasses import dataclass
-from functools import partial
-from pathlib import Path
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from typing import Any
 
 from retomaton_dist.errors import BadInput
-from retomaton_dist.runtime.cluster import Session
-from retomaton_dist.runtime.pool import run_units
-from retomaton_dist.runtime.progress import showing
 from retomaton_dist.search import parameters
 from retomaton_dist.search.factory import (
     Choice,
@@ -22,63 +19,51 @@ from retomaton_dist.search.factory import (
     choose_shards,
     make_index,
 )
-from retomaton_dist.search.keys import CheckedKeys
 from retomaton_dist.search.layout import (
     FOLDER,
     IndexFiles,
     Layout,
-    Span,
-    check_name,
+    ShardSpan,
     shard_path,
     spans_of,
-    trained_path,
 )
 from retomaton_dist.search.library import faiss, ivf_of, limit_threads, takes_entries
 from retomaton_dist.search.merge import merge
 from retomaton_dist.search.probe import Probe, choose_k, draw_probe
 from retomaton_dist.search.recall import Measure
 from retomaton_dist.search.searcher import LocalSearcher
-from retomaton_dist.search.settings import IndexSettings
 from retomaton_dist.search.tuning import tune
-from retomaton_dist.stages.index_worker import (
-    IndexTask,
-    ShardWorker,
-    TrainWorker,
-    read_exact,
-)
-from retomaton_dist.stages.runner import Plan, begin, run_missing
-from storage import records
+from retomaton_dist.settings import IndexSettings
+from retomaton_dist.stages.index_worker import TRAINING, IndexTask, IndexWorker, read_exact
+from retomaton_dist.stages.runner import Done, Plan
 from storage.canonical import Json
-from storage.files import FileDigest
+from storage.datastore import Shape
+from storage.guarded import GuardedReader
 from storage.manifest import Stage
-from storage.store import Store, StoreWriter
+from storage.records import Record
+from storage.store import Store
 
 
 @dataclass(frozen=True)
-class IndexPlan:
-    """An index before it is built: everything checked, every `auto` found out."""
+class IndexRecipe:
+    """What is made, with every `auto` found out; `empty` is the index before its training."""
 
-    plan: Plan[Span]
-    task: IndexTask
-    layout: Layout
-    tuned: str | None
+    choice: Choice
+    empty: Any
     sample: int
-    seed: int
-    keys: CheckedKeys
-    probe: Probe
-
-    @property
-    def training(self) -> int:
-        """The unit that trains."""
-        return len(self.layout.spans)
+    shards: int
 
 
-def plan_index(store: Store, settings: IndexSettings, threads: int) -> IndexPlan:
-    """Check everything that can be checked without writing."""
-    _check_settings(settings)
-    keys = CheckedKeys.open(store)
-    shape = keys.datastore.shape
-    choice = _chosen(settings, shape.entries, shape.dimension)
+def check_settings(settings: IndexSettings, dimension: int) -> None:
+    """Refuse a factory string that FAISS cannot make for keys of this width, and its parameters."""
+    fixed = fixed_parameters(settings)
+    if settings.factory is not None:
+        parameters.apply(make_index(settings.factory, dimension, entries=1), fixed)
+
+
+def resolve(settings: IndexSettings, shape: Shape) -> IndexRecipe:
+    """Fill in what is `auto` and refuse what does not fit so many entries."""
+    choice = _chosen(settings, shape)
     empty = make_index(choice.factory, shape.dimension, shape.entries)
     check_trainable(choice.factory, empty, shape.entries, settings.sample)
     parameters.apply(empty, fixed_parameters(settings))
@@ -88,64 +73,16 @@ def plan_index(store: Store, settings: IndexSettings, threads: int) -> IndexPlan
     shards = settings.shards or choose_shards(empty, shape.entries, shape.chunks)
     if shards > shape.chunks:
         raise BadInput(
-            f"--shards {shards}: shards are made of whole chunks, of which the store has "
+            f"--shards {shards}: shards are made of whole chunks, of which there are "
             f"{shape.chunks}; use at most so many"
         )
-    ivf = ivf_of(empty)
-    layout = Layout(
-        name=settings.name,
-        factory=choice.factory,
-        why=choice.why,
-        datastore=str(store.stage("extract").digest),
-        entries=shape.entries,
-        dimension=shape.dimension,
-        cells=0 if ivf is None else int(ivf.nlist),
-        takes_entries=takes_entries(empty),
-        spans=spans_of(shape, shards),
-        faiss=faiss.__version__,
-    )
-    k = settings.recall_k or choose_k(shape.entries)
-    probe = draw_probe(store.corpus(), keys.datastore, settings.recall_queries, k, settings.seed)
-    plan = _plan(layout, sample, settings, probe, threads)
-    task = IndexTask(store.path, settings.name, plan.config_hash, choice.factory, threads)
-    tuned = parameters.tuned_name(empty)
-    return IndexPlan(plan, task, layout, tuned, sample, settings.seed, keys, probe)
+    return IndexRecipe(choice, empty, sample, shards)
 
 
-def _plan(
-    layout: Layout, sample: int, settings: IndexSettings, probe: Probe, threads: int
-) -> Plan[Span]:
-    config: Json = {
-        "datastore": layout.datastore,
-        "factory": layout.factory,
-        "shards": len(layout.spans),
-        "sample": sample,
-        "seed": settings.seed,
-        "recall_k": probe.k,
-        "recall_queries": len(probe.entries),
-        "threads": threads,
-    }
-    whole = Span((0, 0), 0, layout.entries)
-    work = [span.last - span.first for span in layout.spans]
-    return Plan(f"{FOLDER}/{layout.name}", config, [*layout.spans, whole], [*work, 0], "entries")
-
-
-def index(
-    writer: StoreWriter, planned: IndexPlan, settings: IndexSettings, session: Session
-) -> Stage:
-    """Build the index, or what is missing of it; tune it if it was tuned to something else."""
-    name = planned.plan.name
-    missing = begin(writer, planned.plan, session)
-    if missing is not None:
-        _fill(writer, planned, missing, session)
-    wanted = _wanted(settings)
-    if missing is None and writer.manifest.stages[name].facts["wanted"] != wanted:
-        # Until index.json is rewritten the stage is not done: a kill in between shows.
-        writer.forget(name, None)
-    if not writer.manifest.stages[name].done:
-        layout = _tuned(writer.path, planned, settings)
-        writer.finish(name, layout.write(writer.path), _facts(layout, wanted))
-    return writer.manifest.stages[name]
+def _chosen(settings: IndexSettings, shape: Shape) -> Choice:
+    if settings.factory is None:
+        return choose_factory(shape.entries, shape.dimension)
+    return Choice(settings.factory, "as asked for")
 
 
 def fixed_parameters(settings: IndexSettings) -> dict[str, float]:
@@ -154,103 +91,149 @@ def fixed_parameters(settings: IndexSettings) -> dict[str, float]:
     return given if settings.nprobe is None else {**given, "nprobe": settings.nprobe}
 
 
-def _fill(writer: StoreWriter, planned: IndexPlan, missing: list[int], session: Session) -> None:
-    task, plan = planned.task, planned.plan
-    if planned.training in missing:
-        try:
-            _train(planned, session)
-        except BadInput:
-            # FAISS found fault with the factory string only now: another may follow.
-            writer.abandon(plan.name)
-            raise
-    record = records.read(writer.path, plan.name, planned.training, plan.config_hash)
-    trained = record.files[trained_path(task.name)]
-    shards = [unit for unit in missing if unit != planned.training]
-    run_missing(
-        plan, shards, partial(ShardWorker, task, planned.keys, planned.probe, trained), session
-    )
+def plan_index(store: Store, settings: IndexSettings, threads: int) -> "IndexPlan":
+    """Check everything that can be checked without writing; keys are not looked at."""
+    return IndexPlan(store, settings, resolve(settings, store.shape()), threads)
 
 
-def _train(planned: IndexPlan, session: Session) -> None:
-    datastore = planned.keys.datastore
-    make = partial(TrainWorker, planned.task, datastore, planned.sample, planned.seed)
-    if not planned.sample:
-        make().run(planned.training)
-        return
-    crew, limit = session.crew(gpu=False), session.settings.unit_timeout
-    label = f"{planned.plan.name}: train"
-    with showing(session.settings.progress, label, planned.sample, "entries") as progress:
-        for _, facts in run_units(crew, make, [planned.training], limit, progress.begin):
-            progress.advance(facts["entries"])
+@dataclass(frozen=True)
+class IndexPlan(Plan[ShardSpan | None]):
+    """An index before it is built."""
 
+    store: Store
+    settings: IndexSettings
+    recipe: IndexRecipe
+    threads: int
 
-def _tuned(store: Path, planned: IndexPlan, settings: IndexSettings) -> Layout:
-    """Measure recall, tune to the target, and put both into the layout."""
-    layout, probe, task = planned.layout, planned.probe, planned.task
-    limit_threads(task.threads, task.factory)
-    numbers = range(len(layout.spans))
-    digests = tuple(_digest(store, planned, number) for number in numbers)
-    exact = merge([read_exact(store, task.name, number, probe) for number in numbers], probe.k + 1)
-    measure = Measure(probe, exact, planned.keys.datastore.keys)
-    with LocalSearcher(IndexFiles(store, layout, digests)) as searcher:
+    # FAISS may find fault with a factory string only when it trains: another may follow.
+    undone_by = (BadInput,)
 
-        def recall(chosen: parameters.Parameters) -> float:
-            searcher.configure(chosen)
-            return round(measure.recall(searcher), 6)
+    @property
+    def name(self) -> str:
+        """After the index."""
+        return f"{FOLDER}/{self.settings.name}"
 
-        most = layout.cells or layout.entries
-        found = tune(
-            recall, fixed_parameters(settings), planned.tuned, most, settings.target_recall
+    @cached_property
+    def layout(self) -> Layout:
+        """What index.json will say, but for how it is searched and how good it is."""
+        empty, shape = self.recipe.empty, self.store.shape()
+        ivf = ivf_of(empty)
+        return Layout(
+            name=self.settings.name,
+            factory=self.recipe.choice.factory,
+            why=self.recipe.choice.why,
+            datastore=str(self.store.stage("extract").digest),
+            entries=shape.entries,
+            dimension=shape.dimension,
+            cells=0 if ivf is None else int(ivf.nlist),
+            takes_entries=takes_entries(empty),
+            spans=spans_of(shape, self.recipe.shards),
+            faiss=faiss.__version__,
         )
-    report: Json = {
-        "k": probe.k,
-        "queries": len(probe.entries),
-        "recall": found.recall,
-        "target": settings.target_recall,
-        "reached": found.recall >= settings.target_recall,
-        "tried": found.tried,
-    }
-    return _with(layout, parameters=dict(found.parameters), recall=report)
 
+    @cached_property
+    def config(self) -> Json:
+        """What the shards hold, and what recall is measured with."""
+        return {
+            "datastore": self.layout.datastore,
+            "factory": self.layout.factory,
+            "shards": len(self.layout.spans),
+            "sample": self.recipe.sample,
+            "seed": self.settings.seed,
+            "recall_k": min(self._k, max(1, self.layout.entries - 1)),
+            "recall_queries": min(self.settings.recall_queries, self.layout.entries),
+            "threads": self.threads,
+        }
 
-def _with(layout: Layout, **changes: Any) -> Layout:
-    return Layout(**{**layout.__dict__, **changes})
+    @property
+    def _k(self) -> int:
+        return self.settings.recall_k or choose_k(self.layout.entries)
 
+    @cached_property
+    def probe(self) -> Probe:
+        """The entries that recall is measured with."""
+        queries, reader = self.settings.recall_queries, GuardedReader(self.store)
+        return draw_probe(self.store.corpus(), reader, queries, self._k, self.settings.seed)
 
-def _digest(store: Path, planned: IndexPlan, number: int) -> FileDigest:
-    plan = planned.plan
-    record = records.read(store, plan.name, number, plan.config_hash)
-    return record.files[shard_path(planned.layout.name, number)]
+    @cached_property
+    def units(self) -> list[ShardSpan | None]:
+        """The shards, then the training."""
+        return [*self.layout.spans, TRAINING]
 
+    @cached_property
+    def work(self) -> list[float]:
+        """Entries of each shard, and those that are trained on."""
+        shards = [float(span.last - span.first) for span in self.layout.spans]
+        return [*shards, float(self.recipe.sample)]
 
-def _facts(layout: Layout, wanted: Json) -> Json:
-    return {
-        "factory": layout.factory,
-        "why": layout.why,
-        "entries": layout.entries,
-        "shards": len(layout.spans),
-        "searched_with": parameters.render(layout.parameters),
-        "recall": {name: value for name, value in layout.recall.items() if name != "tried"},
-        "faiss": layout.faiss,
-        "wanted": wanted,
-    }
+    @property
+    def rounds(self) -> Sequence[Sequence[int]]:
+        """Training comes first."""
+        shards = len(self.layout.spans)
+        return [[shards], range(shards)]
 
+    def worker(self) -> Callable[[], IndexWorker]:
+        """Trains, or fills shards."""
+        task = IndexTask(
+            name=self.settings.name,
+            factory=self.layout.factory,
+            threads=self.threads,
+            sample=self.recipe.sample,
+            seed=self.settings.seed,
+            training=len(self.layout.spans),
+            config_hash=self.config_hash,
+        )
+        return partial(IndexWorker, GuardedReader(self.store), task, self.probe)
 
-def _wanted(settings: IndexSettings) -> Json:
-    return {"target_recall": settings.target_recall, "parameters": fixed_parameters(settings)}
+    def finish(self, units: Sequence[Record]) -> Done:
+        """Measure recall, tune to the target, and write both into index.json."""
+        layout = self._tuned(units[: len(self.layout.spans)])
+        facts = {
+            "factory": layout.factory,
+            "why": layout.why,
+            "entries": layout.entries,
+            "shards": len(layout.spans),
+            "searched_with": parameters.render(layout.parameters),
+            "recall": {name: value for name, value in layout.recall.items() if name != "tried"},
+            "faiss": layout.faiss,
+            "wanted": self._wanted,
+        }
+        return Done(layout.write(self.store.path), facts)
 
+    @property
+    def _wanted(self) -> Json:
+        fixed = fixed_parameters(self.settings)
+        return {"target_recall": self.settings.target_recall, "parameters": fixed}
 
-def _chosen(settings: IndexSettings, entries: int, dimension: int) -> Choice:
-    if settings.factory is None:
-        return choose_factory(entries, dimension)
-    return Choice(settings.factory, "as asked for")
+    def up_to_date(self, stage: Stage) -> bool:
+        """Whether the index was tuned to what is asked for now."""
+        found: bool = stage.facts["wanted"] == self._wanted
+        return found
 
+    def _tuned(self, shards: Sequence[Record]) -> Layout:
+        settings, layout, store = self.settings, self.layout, self.store.path
+        limit_threads(self.threads, layout.factory)
+        digests = tuple(
+            record.files[shard_path(layout.name, number)] for number, record in enumerate(shards)
+        )
+        found = [read_exact(store, layout.name, shard.unit, self.probe) for shard in shards]
+        exact = merge(found, self.probe.k + 1)
+        measure = Measure(self.probe, exact, self.store.datastore().keys)
+        with LocalSearcher(IndexFiles(store, layout, digests)) as searcher:
 
-def _check_settings(settings: IndexSettings) -> None:
-    check_name(settings.name)
-    for name in ("shards", "sample", "recall_k", "recall_queries", "nprobe"):
-        value = getattr(settings, name)
-        if value is not None and value < 1:
-            raise BadInput(f"--{name.replace('_', '-')} {value}: at least 1 is needed")
-    if not 0 < settings.target_recall <= 1:
-        raise BadInput(f"--target-recall {settings.target_recall}: must be above 0, at most 1")
+            def recall(chosen: parameters.Parameters) -> float:
+                searcher.configure(chosen)
+                return round(measure.recall(searcher), 6)
+
+            tuned = parameters.tuned_name(self.recipe.empty)
+            most = layout.cells or layout.entries
+            best = tune(recall, fixed_parameters(settings), tuned, most, settings.target_recall)
+        report: Json = {
+            "k": self.probe.k,
+            "queries": len(self.probe.entries),
+            "recall": best.recall,
+            "target": settings.target_recall,
+            "reached": best.recall >= settings.target_recall,
+            "tried": best.tried,
+        }
+        return replace(layout, parameters=dict(best.parameters), recall=report)

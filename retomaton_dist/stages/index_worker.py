@@ -1,4 +1,4 @@
-"""The workers of the stage `index`: one trains the index, the others fill a shard each.
+"""The worker of the stage `index/NAME`: trains the index, and fills shards.
 
 All shards begin with the same trained index, so that distances from different shards compare.
 A shard is in memory while it is filled; keys come a chunk at a time.
@@ -12,88 +12,82 @@ import numpy as np
 from numpy.typing import NDArray
 
 from retomaton_dist.clustering.draw import drawn
-from retomaton_dist.errors import BadInput, DamagedStore
+from retomaton_dist.errors import BadInput
 from retomaton_dist.search.factory import make_index
-from retomaton_dist.search.keys import CheckedKeys
-from retomaton_dist.search.layout import FOLDER, Span, shard_path, trained_path
+from retomaton_dist.search.layout import FOLDER, ShardSpan, shard_path, trained_path
 from retomaton_dist.search.library import faiss, limit_threads, reason, takes_entries
 from retomaton_dist.search.merge import Found
 from retomaton_dist.search.probe import ExactNearest, Probe
+from retomaton_dist.stages.runner import Done
 from storage import columns, files, records
-from storage.canonical import Json
-from storage.datastore import Datastore, Shape
 from storage.files import FileDigest
-from storage.records import Record
+from storage.guarded import GuardedReader
 
 EXACT_COLUMNS = {"distance": np.float32, "entry": np.int64}
 ROWS_AT_ONCE = 65_536
+TRAINING = None
+"""The payload of the unit that trains."""
 
 
 @dataclass(frozen=True)
 class IndexTask:
-    """What a worker needs to know of the index that is being built."""
+    """What a worker needs to know of the index that is being built; unit `training` trains it."""
 
-    store: Path
     name: str
-    config_hash: str
     factory: str
     threads: int
+    sample: int
+    seed: int
+    training: int
+    config_hash: str
 
-    def record(self, unit: int, written: dict[str, FileDigest], facts: Json) -> None:
-        """Declare a unit done."""
-        record = Record(unit, self.config_hash, written, facts)
-        records.write(self.store, f"{FOLDER}/{self.name}", record)
 
+class IndexWorker:
+    """Trains on a sorted random sample of all entries; fills shards.
 
-class TrainWorker:
-    """Trains the index on a sorted random sample of all entries."""
+    The probe's exact neighbours among a shard's keys are found on the way.
+    """
 
-    def __init__(self, task: IndexTask, datastore: Datastore, sample: int, seed: int) -> None:
-        self._task, self._datastore, self._sample, self._seed = task, datastore, sample, seed
-
-    def run(self, unit: int) -> Json:
-        """Write the trained, empty index, then its record."""
-        task, shape = self._task, self._datastore.shape
+    def __init__(self, reader: GuardedReader, task: IndexTask, probe: Probe) -> None:
+        self._reader, self._task, self._probe = reader, task, probe
         limit_threads(task.threads, task.factory)
-        index = make_index(task.factory, shape.dimension, shape.entries)
-        if self._sample:
-            self._train(index, shape)
-        path = trained_path(task.name)
-        facts = {"entries": self._sample}
-        task.record(unit, {path: write_index(task.store / path, index)}, facts)
-        return facts
 
-    def _train(self, index: Any, shape: Shape) -> None:
-        entries = np.sort(drawn(shape.entries, self._sample, self._seed))
+    def run(self, number: int, payload: ShardSpan | None) -> Done:
+        """Write the trained, empty index, or a shard and the exact neighbours in it."""
+        return self._train() if payload is TRAINING else self._fill(number, payload)
+
+    @property
+    def _store(self) -> Path:
+        return self._reader.store.path
+
+    def _train(self) -> Done:
+        task, shape = self._task, self._reader.shape
+        index = make_index(task.factory, shape.dimension, shape.entries)
+        if task.sample:
+            self._train_on_sample(index)
+        path = trained_path(task.name)
+        return Done({path: write_index(self._store / path, index)})
+
+    def _train_on_sample(self, index: Any) -> None:
+        task, shape = self._task, self._reader.shape
+        entries = np.sort(drawn(shape.entries, task.sample, task.seed))
         rows = np.empty((len(entries), shape.dimension), np.float32)
         for start in range(0, len(entries), ROWS_AT_ONCE):
             block = slice(start, start + ROWS_AT_ONCE)
-            rows[block] = self._datastore.keys[entries[block]]
+            rows[block] = self._reader.rows(entries[block])
         try:
             index.train(rows)
         except RuntimeError as error:
             raise BadInput(
-                f"--factory {self._task.factory}: FAISS cannot train it on {len(rows):,} entries: "
+                f"--factory {task.factory}: FAISS cannot train it on {len(rows):,} entries: "
                 f"{reason(error)}"
             ) from error
 
-
-class ShardWorker:
-    """Fills shards, and finds the probe's exact neighbours among their keys on the way."""
-
-    def __init__(
-        self, task: IndexTask, keys: CheckedKeys, probe: Probe, trained: FileDigest
-    ) -> None:
-        self._task, self._keys, self._probe, self._trained = task, keys, probe, trained
-
-    def run(self, unit: tuple[int, Span]) -> Json:
-        """Write the shard and the exact neighbours, then the record."""
-        number, span = unit
+    def _fill(self, number: int, span: ShardSpan) -> Done:
         task = self._task
-        limit_threads(task.threads, task.factory)
         index, exact = self._fresh(), ExactNearest(self._probe)
         numbered = takes_entries(index)
-        for first, keys in self._keys.chunks(range(*span.chunks)):
+        for first, keys in self._reader.key_chunks(range(*span.chunks)):
             wide = keys.astype(np.float32)
             if numbered:
                 index.add_with_ids(wide, np.arange(first, first + len(keys)))
@@ -101,20 +95,17 @@ class ShardWorker:
                 index.add(wide)
             exact.show(first, keys)
         path = shard_path(task.name, number)
-        written = {path: write_index(task.store / path, index)}
-        written |= _write_exact(task.store, task.name, number, exact.result())
-        facts = {"entries": span.last - span.first}
-        task.record(number, written, facts)
-        return facts
+        written = {path: write_index(self._store / path, index)}
+        written |= _write_exact(self._store, task.name, number, exact.result())
+        return Done(written)
 
     def _fresh(self) -> Any:
-        path = self._task.store / trained_path(self._task.name)
-        if files.digest_of(path) != self._trained:
-            raise DamagedStore(
-                f"{path}: its contents were altered; `retomaton verify {self._task.store} "
-                f"--repair`, then the same command again"
-            )
-        return faiss.read_index(str(path))
+        """The trained index, as the record of its unit says it was written."""
+        task, stage = self._task, f"{FOLDER}/{self._task.name}"
+        path = trained_path(task.name)
+        record = records.read(self._store, stage, task.training, task.config_hash)
+        self._reader.check_file(self._store / path, record.files[path], stage)
+        return faiss.read_index(str(self._store / path))
 
 
 def write_index(path: Path, index: Any) -> FileDigest:

@@ -1,9 +1,9 @@
-"""The rows of a k-means divided among Ray actors, each of which reads its own from the store."""
+"""The rows of a k-means divided among workers, each of which reads its own from the store."""
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial, reduce
+from functools import partial, reduce
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +14,7 @@ from retomaton_dist.clustering.in_memory import split_cell
 from retomaton_dist.clustering.products import Blocking
 from retomaton_dist.clustering.shares import (
     Assigned,
-    Split,
+    CellSplit,
     add_assigned,
     assign_rows,
     by_state,
@@ -23,66 +23,41 @@ from retomaton_dist.clustering.shares import (
     spread_unit,
 )
 from retomaton_dist.clustering.sums import Sums, add_sums, partial_sums
-from retomaton_dist.runtime.cluster import Crew
-from retomaton_dist.runtime.team import Team
-from retomaton_dist.stages.assign_worker import AssignWorker
-from storage.canonical import Json
-from storage.datastore import Datastore
-from storage.sending import WithoutCaches
-from storage.store import Store
-from storage.verify import check_chunks
+from retomaton_dist.runtime.session import Session
+from storage.guarded import GuardedReader
 
 # A member's states rest on its last two assignments: the present one and what `moved` compares.
 REMEMBERED = 2
 
 
 @dataclass(frozen=True)
-class Sample(WithoutCaches):
+class Sample:
     """The entries that are clustered, in order: all of the store's, or some of them."""
 
-    store: Store
+    reader: GuardedReader
     entries: NDArray[np.int64] | None
 
-    @cached_property
-    def datastore(self) -> Datastore:
-        """Where the keys are."""
-        return self.store.datastore()
-
     def __len__(self) -> int:
-        return self.datastore.shape.entries if self.entries is None else len(self.entries)
+        return self.reader.shape.entries if self.entries is None else len(self.entries)
 
     def keys(self, rows: NDArray[np.int64]) -> Keys:
         """Keys of some rows of the sample."""
-        chosen = rows if self.entries is None else self.entries[rows]
-        keys: Keys = self.datastore.keys[chosen]
-        return keys
+        return self.reader.rows(rows if self.entries is None else self.entries[rows])
 
     def part(self, first: int, last: int) -> Keys:
-        """Keys of the rows first..last-1: a view of the map, or a copy if the sample is drawn.
-
-        Chunks that were altered since extraction are refused.
-        """
+        """Keys of the rows first..last-1: a view of the map, or a copy if the sample is drawn."""
         if self.entries is None:
-            self._check(first, last)
-            return self.datastore.keys[first:last]
-        chosen = self.entries[first:last]
-        self._check(int(chosen[0]), int(chosen[-1]) + 1)
-        keys: Keys = self.datastore.keys[chosen]
-        return keys
-
-    def _check(self, first: int, last: int) -> None:
-        size = self.datastore.shape.chunk_entries
-        check_chunks(self.store, range(first // size, -(-last // size)), ("keys",))
+            return self.reader.keys(first, last)
+        return self.reader.rows(self.entries[first:last])
 
 
-class Share:
-    """What one actor holds: rows first..last-1 of the sample, and the states they are in."""
+class KmeansShare:
+    """What one worker holds: rows first..last-1 of the sample, and the states they are in."""
 
     def __init__(self, sample: Sample, first: int, last: int, blocking: Blocking) -> None:
         self._sample, self._first, self._blocking = sample, first, blocking
         self._keys = sample.part(first, last)
         self._states: States | None = None
-        self._worker: AssignWorker | None = None
 
     def assign(self, centroids: Centroids, cells: Cells | None) -> Assigned:
         """Give this share's rows their states."""
@@ -96,7 +71,7 @@ class Share:
         assert self._states is not None, "sums before the first assignment"
         return partial_sums(self._keys, self._states, first, last)
 
-    def members(self, splits: Sequence[Split]) -> list[NDArray[np.int64]]:
+    def members(self, splits: Sequence[CellSplit]) -> list[NDArray[np.int64]]:
         """Rows of the sample that this share offers for each split, at most its limit."""
         assert self._states is not None, "members before the first assignment"
         order, offsets = by_state(self._states, max(split.cell for split in splits) + 1)
@@ -105,34 +80,29 @@ class Share:
             limited(order[offsets[split.cell] : offsets[split.cell + 1]], split) for split in splits
         ]
 
-    def assign_unit(self, worker: AssignWorker, unit: tuple[int, range]) -> Json:
-        """Do a unit of the assignment of all entries, whichever share they are in."""
-        if self._worker is None:
-            self._worker = worker
-        return self._worker.run(unit)
-
-    def split(self, jobs: Sequence[tuple[Split, NDArray[np.int64]]]) -> list[Centroids]:
+    def split(self, jobs: Sequence[tuple[CellSplit, NDArray[np.int64]]]) -> list[Centroids]:
         """Cluster the given rows of the sample, whoever holds them, for each split."""
         return [split_cell(self._sample.keys(rows), split, self._blocking) for split, rows in jobs]
 
 
-class RayShares:
-    """Implements `clustering.shares.Shares` over a team of actors."""
+class TeamShares:
+    """Implements `clustering.shares.Shares` over a team of workers."""
 
-    def __init__(self, sample: Sample, crew: Crew, blocking: Blocking, seconds: float) -> None:
-        self._sample = sample
-        bounds = np.linspace(0, len(sample), min(crew.workers, len(sample)) + 1).astype(np.int64)
+    def __init__(self, sample: Sample, blocking: Blocking, session: Session) -> None:
+        self._sample, gpu = sample, blocking.device == "cuda"
+        members = min(session.crew(gpu=gpu).workers, len(sample))
+        bounds = np.linspace(0, len(sample), members + 1).astype(np.int64)
         makes = [
-            partial(Share, sample, int(first), int(last), blocking)
+            partial(KmeansShare, sample, int(first), int(last), blocking)
             for first, last in itertools.pairwise(bounds)
         ]
-        self._team = Team(crew, makes, seconds, depth=REMEMBERED)
+        self._team = session.team(makes, gpu=gpu, depth=REMEMBERED)
 
-    def __enter__(self) -> "RayShares":
+    def __enter__(self) -> "TeamShares":
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self._team.__exit__()
+    def __exit__(self, *error: object) -> None:
+        self._team.__exit__(*error)
 
     @property
     def rows(self) -> int:
@@ -149,21 +119,12 @@ class RayShares:
         return add_assigned(self._team.ask("assign", shared, cells, remember=True))
 
     def sums(self, first: int, last: int) -> Sums:
-        """Sum the members of one range of states over all actors: only that range is here."""
+        """Sum the members of one range of states over all workers: only that range is here."""
         parts: list[Sums] = self._team.ask("sums", first, last)
         return reduce(add_sums, parts)
 
-    def assign_units(
-        self, worker: AssignWorker, units: Sequence[tuple[int, range]]
-    ) -> Iterator[int]:
-        """Have units of the assignment of all entries done, one per actor at a time; yield them."""
-        for start in range(0, len(units), len(self._team)):
-            given = units[start : start + len(self._team)]
-            self._team.ask_each("assign_unit", [(worker, unit) for unit in given])
-            yield from (number for number, _ in given)
-
-    def split(self, splits: Sequence[Split]) -> Sequence[Centroids]:
-        """Cluster the members of states on their own, each on one actor."""
+    def split(self, splits: Sequence[CellSplit]) -> Sequence[Centroids]:
+        """Cluster the members of states on their own, each on one worker."""
         offered = self._team.ask("members", splits)
         rows = [
             limited(np.concatenate(parts), split)

@@ -1,78 +1,217 @@
-"""What all stages share: doing the units that are missing, with actors, under the store's lock."""
+"""The one stage runner: what a stage is, from its first unit to its clean end.
 
+A stage says what it does in a `Plan`: its exact settings, its units, the worker that does a unit,
+and how what the units wrote becomes the stage's result. `run_stage` does the rest, for all of them:
+
+    refuse      what the cluster cannot schedule; other settings than the stage was begun with,
+                also if it is finished
+    prepare     room for the units' results, before the first of them
+    lead        the driver's own part, if there is one (k-means trains)
+    units       those that are missing, round after round, each recorded when it is durable
+    finish      one result of all units, and its digests in the manifest
+    clean up    whatever is not part of the result, also what a killed run left
+"""
+
+import contextlib
 import importlib.metadata
 import platform
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Generic, TypeVar
+import shutil
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Generic, Protocol, TypeVar
 
-from retomaton_dist.runtime.cluster import Session
-from retomaton_dist.runtime.pool import Worker, run_units
 from retomaton_dist.runtime.progress import say, showing
+from retomaton_dist.runtime.session import Session
+from storage import records
 from storage.canonical import Json, content_hash
+from storage.datastore import Shape
+from storage.files import FileDigest
 from storage.manifest import Stage
+from storage.records import Record
 from storage.store import StoreWriter
 
 Payload = TypeVar("Payload")
+Given = TypeVar("Given", contravariant=True)
 
 
 @dataclass(frozen=True)
-class Plan(Generic[Payload]):
-    """A stage before it runs: its exact settings, and its units with the work in each of them."""
+class Done:
+    """What a unit, or a stage, has written (paths relative to the store), and facts about it.
 
-    name: str
-    config: Json
-    units: Sequence[Payload]
-    work: Sequence[float]
-    work_name: str
-    gpu: bool = False
+    `counts` are numbers of a unit that progress adds up and shows.
+    """
+
+    files: dict[str, FileDigest] = field(default_factory=dict)
+    facts: Json = field(default_factory=dict)
+    counts: dict[str, float] = field(default_factory=dict)
+
+
+class UnitWorker(Protocol[Given]):
+    """Does units of one stage in an actor; made anew, from the same arguments, if that is lost."""
+
+    def run(self, number: int, payload: Given) -> Done:
+        """Do one unit; everything that it wrote is durable on return."""
+        ...
+
+
+class Plan(ABC, Generic[Payload]):
+    """A stage before it runs: everything is checked and nothing is written.
+
+    `config` is what can change the stage's bytes; the units' records are bound to it. `work` is
+    how much each unit has to do, counted in `work_name`. With `merges`, finishing turns the units'
+    files into the stage's own, and their records go. `undone_by` are the errors that show the
+    stage's input to be unfit: it then counts as never begun.
+    """
+
+    work_name = "entries"
+    gpu = False
+    merges = False
+    undone_by: tuple[type[Exception], ...] = ()
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """The stage, such as `cluster/kmeans`."""
+
+    @property
+    @abstractmethod
+    def config(self) -> Json:
+        """Whatever can change the stage's bytes."""
+
+    @property
+    @abstractmethod
+    def units(self) -> Sequence[Payload]:
+        """What each unit has to do."""
+
+    @property
+    @abstractmethod
+    def work(self) -> Sequence[float]:
+        """How much there is to do in each unit."""
+
+    @property
+    def rounds(self) -> Sequence[Sequence[int]]:
+        """Numbers of units that may be done together; a round begins when the one before is done."""
+        return [range(len(self.units))]
 
     @property
     def config_hash(self) -> str:
         """What the units' completion records are bound to."""
         return content_hash(self.config)
 
-    def work_before(self, missing: Sequence[int]) -> float:
-        """Work that earlier runs have done: all but that of the missing units."""
-        return sum(self.work) - sum(self.work[unit] for unit in missing)
+    @abstractmethod
+    def worker(self) -> Callable[[], UnitWorker[Payload]]:
+        """What makes a worker; it is sent to actors."""
+
+    def prepare(self) -> None:
+        """Make room for what units write. Called as long as no unit is done."""
+
+    def lead(self, session: Session) -> None:
+        """Do the driver's own part, before the units. Called until the stage is finished."""
+
+    @abstractmethod
+    def finish(self, units: Sequence[Record]) -> Done:
+        """Make the stage's result of what all units have written."""
+
+    def up_to_date(self, stage: Stage) -> bool:  # noqa: ARG002 - the contract's
+        """Whether a finished stage is what is asked for, or is to be finished once more."""
+        return True
+
+    def scratch(self) -> Sequence[Path]:
+        """Files and folders that are no part of the result."""
+        return ()
+
+    def shown(self, summed: Mapping[str, float], seconds: float) -> Json:  # noqa: ARG002
+        """What progress shows of the units' summed counts and the seconds that they took."""
+        return {}
 
 
-def begin(writer: StoreWriter, plan: Plan[Payload], session: Session) -> list[int] | None:
-    """Enter the stage; return the units still to be done, or None if the whole stage is done.
-
-    Other settings than those it was begun with are refused. So is, before a new stage counts as
-    begun, what the cluster cannot schedule.
-    """
+def run_stage(writer: StoreWriter, plan: Plan[Payload], session: Session) -> Stage:
+    """Run a stage, or what is missing of it."""
     if plan.name not in writer.manifest.stages:
+        # Before the stage counts as begun.
         session.crew(gpu=plan.gpu)
-    _note_versions(writer.manifest.stages.get(plan.name), made_with(plan.gpu))
-    missing = writer.begin(plan.name, plan.config, len(plan.units), made_with(plan.gpu))
-    return None if writer.manifest.stages[plan.name].done else sorted(missing)
+    versions = made_with(plan.gpu)
+    _note_versions(writer.manifest.stages.get(plan.name), versions)
+    missing = writer.begin(plan.name, plan.config, len(plan.units), versions)
+    try:
+        _complete(writer, plan, missing, session)
+    except plan.undone_by:
+        writer.abandon(plan.name)
+        raise
+    finally:
+        _clean_up(writer, plan)
+    return writer.manifest.stages[plan.name]
 
 
-def run_missing(
-    plan: Plan[Payload],
-    missing: Sequence[int],
-    make: Callable[[], Worker[tuple[int, Payload], Json]],
-    session: Session,
-    describe: Callable[[Json, float], Json] = lambda _facts, _seconds: {},
+def _complete(
+    writer: StoreWriter, plan: Plan[Payload], missing: set[int], session: Session
 ) -> None:
-    """Do the missing units of a stage that was begun; it then waits to be finished.
+    stage = writer.manifest.stages[plan.name]
+    if stage.done and plan.up_to_date(stage):
+        return
+    if stage.done:
+        # Until it is finished once more the stage is not done: a kill in between shows.
+        writer.forget(plan.name, None)
+    else:
+        if len(missing) == len(plan.units):
+            plan.prepare()
+        plan.lead(session)
+        _run_units(writer.path.resolve(), plan, missing, session)
+    numbers = range(len(plan.units))
+    found = [records.read(writer.path, plan.name, unit, plan.config_hash) for unit in numbers]
+    done = plan.finish(found)
+    finish = writer.finish_merged if plan.merges else writer.finish
+    finish(plan.name, done.files, done.facts)
 
-    `describe` turns the summed facts of this run's units, and its seconds, into what the progress
-    shows.
-    """
+
+def _run_units(store: Path, plan: Plan[Payload], missing: set[int], session: Session) -> None:
     if not missing:
         return
-    before = plan.work_before(missing)
-    summed: Json = {}
-    crew = session.crew(gpu=plan.gpu)
-    mode, limit = session.settings.progress, session.settings.unit_timeout
-    with showing(mode, plan.name, sum(plan.work), plan.work_name, before) as progress:
-        units = [(unit, plan.units[unit]) for unit in missing]
-        for (unit, _), facts in run_units(crew, make, units, limit, progress.begin, missing):
-            summed = {name: summed.get(name, 0) + value for name, value in facts.items()}
-            progress.advance(plan.work[unit], describe(summed, progress.seconds))
+    make = partial(_Recorder, store, plan.name, plan.config_hash, plan.worker())
+    before = sum(plan.work) - sum(plan.work[unit] for unit in missing)
+    mode, summed = session.settings.progress, dict[str, float]()
+    with (
+        showing(mode, plan.name, sum(plan.work), plan.work_name, before) as progress,
+        session.pool(make, gpu=plan.gpu, on_ready=progress.begin) as pool,
+    ):
+        for group in plan.rounds:
+            numbers = [unit for unit in group if unit in missing]
+            for (unit, _), counts in pool.run([(n, plan.units[n]) for n in numbers], numbers):
+                summed = {name: summed.get(name, 0) + value for name, value in counts.items()}
+                progress.advance(plan.work[unit], plan.shown(summed, progress.seconds))
+
+
+class _Recorder(Generic[Payload]):
+    """Declares units done, in the actor that has just made them durable."""
+
+    def __init__(
+        self, store: Path, stage: str, config_hash: str, make: Callable[[], UnitWorker[Payload]]
+    ) -> None:
+        self._store, self._stage, self._config_hash = store, stage, config_hash
+        self._worker = make()
+
+    def run(self, unit: tuple[int, Payload]) -> dict[str, float]:
+        """Do the unit, then write its record; return its counts."""
+        number, payload = unit
+        done = self._worker.run(number, payload)
+        record = Record(number, self._config_hash, done.files, done.facts)
+        records.write(self._store, self._stage, record)
+        return done.counts
+
+
+def _clean_up(writer: StoreWriter, plan: Plan[Payload]) -> None:
+    stage = writer.manifest.stages.get(plan.name)
+    if stage is not None and not stage.done:
+        return
+    for path in plan.scratch():
+        if path.is_dir():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            with contextlib.suppress(OSError):
+                path.unlink(missing_ok=True)
 
 
 def _note_versions(stage: Stage | None, now: dict[str, str]) -> None:
@@ -90,3 +229,15 @@ def made_with(gpu: bool) -> dict[str, str]:
     packages = ("retomaton_dist", "numpy", "tokenizers", "torch", "transformers")
     versions = {name: importlib.metadata.version(name) for name in packages}
     return {"python": platform.python_version(), **versions, "device": "cuda" if gpu else "cpu"}
+
+
+def chunk_units(shape: Shape, entries: int) -> list[range]:
+    """Cut the datastore into units of whole chunks, about `entries` entries each."""
+    per_unit = max(1, entries // shape.chunk_entries)
+    starts = range(0, shape.chunks, per_unit)
+    return [range(start, min(start + per_unit, shape.chunks)) for start in starts]
+
+
+def chunk_work(shape: Shape, units: Sequence[range]) -> list[float]:
+    """Entries of each unit of whole chunks."""
+    return [float(last - first) for first, last in map(shape.entry_range, units)]

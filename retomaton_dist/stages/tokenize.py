@@ -1,113 +1,201 @@
 """The stage `tokenize`: text becomes documents of tokens, each with its place in the source."""
 
-import shutil
 from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
-from functools import partial
+from functools import cached_property, partial
+from pathlib import Path
 
-from retomaton_dist.corpus.pieces import Piece, choose_split, plan_units
+import numpy as np
+
+from retomaton_dist.corpus.documents import Text, read_documents
+from retomaton_dist.corpus.pieces import Piece, Split, choose_split, plan_units
 from retomaton_dist.corpus.sources import Source, find_sources, fingerprint
 from retomaton_dist.errors import CorpusError
-from retomaton_dist.lm.tokenizer import Tokenizer, load_tokenizer
-from retomaton_dist.runtime.cluster import Session
-from retomaton_dist.settings import CorpusSettings, ModelSettings, TokenizeSettings
-from retomaton_dist.stages.runner import Plan, begin, run_missing
-from retomaton_dist.stages.tokenize_worker import Pieces, Reader, TokenizeWorker
-from storage import corpus, records
-from storage.manifest import Stage
-from storage.store import StoreWriter
+from retomaton_dist.lm.identity import ModelSpec, load_tokenizer
+from retomaton_dist.lm.tokenizer import Tokenizer
+from retomaton_dist.settings import CorpusSettings, TokenizeSettings
+from retomaton_dist.stages.runner import Done, Plan
+from storage import corpus
+from storage.canonical import Json
+from storage.corpus import TokenisedDocument
+from storage.records import Record
+from storage.sending import WithoutCaches
 
 STAGE = "tokenize"
+BATCH_CHARACTERS = 1 << 18
 _COUNTS = ("documents", "tokens", "entries", "skipped")
+
+Pieces = list[tuple[Source, Piece]]
 
 
 @dataclass(frozen=True)
-class TokenizePlan:
-    """What is to be tokenised and how; `reader` is what a worker needs to do it."""
+class TextTokenizer(WithoutCaches):
+    """Turns pieces of text into tokenised documents; `end` is the token put behind each of them."""
 
-    plan: Plan[Pieces]
+    split: Split
+    end: int | None
+    model: ModelSpec
+
+    @cached_property
+    def tokenizer(self) -> Tokenizer:
+        """The model's tokenizer, loaded where it is used and checked to be the one meant."""
+        return load_tokenizer(self.model)
+
+    def read(self, pieces: Pieces) -> tuple[list[TokenisedDocument], int]:
+        """Documents that have entries, in order, and how many have none and are skipped."""
+        kept: list[TokenisedDocument] = []
+        found = 0
+        for source, piece in pieces:
+            for batch in _batches(read_documents(source, piece, self.split)):
+                found += len(batch)
+                kept += self._tokenise([text for text in batch if text.text.strip()], piece)
+        return kept, found - len(kept)
+
+    def _tokenise(self, texts: list[Text], piece: Piece) -> Iterator[TokenisedDocument]:
+        lead = 0 if self.tokenizer.bos is not None else 1
+        encoded = self.tokenizer.encode([text.text for text in texts])
+        for text, (tokens, offsets) in zip(texts, encoded, strict=True):
+            if len(tokens) and self.end is not None:
+                tokens = np.append(tokens, np.int32(self.end))
+                offsets = np.append(offsets, np.uint32(len(text.text.encode())))
+            if len(tokens) > lead:
+                length = len(tokens) - lead
+                yield TokenisedDocument(
+                    text.name, length, piece.source, text.offset, tokens, offsets
+                )
+
+
+@dataclass(frozen=True)
+class TokenizePlan(Plan[Pieces]):
+    """What is to be tokenised, how, and into which store."""
+
+    store: Path
     sources: list[Source]
     tokenizer: Tokenizer
-    reader: Reader
+    reader: TextTokenizer
+    unit_bytes: int
+
+    work_name = "bytes"
+    merges = True
+    undone_by = (CorpusError,)
+
+    @property
+    def name(self) -> str:
+        """There is one per store."""
+        return STAGE
+
+    @cached_property
+    def config(self) -> Json:
+        """The text by its contents, how it is cut, and the tokenizer."""
+        split = self.reader.split
+        return {
+            "corpus": fingerprint(self.sources),
+            "split": str(split),
+            "field": split.field if split.kind == "record" else None,
+            "tokenizer": self.tokenizer.fingerprint,
+            "prefix": self.tokenizer.bos,
+            "end": self.reader.end,
+            "unit_bytes": self.unit_bytes,
+        }
+
+    @cached_property
+    def units(self) -> list[Pieces]:
+        """Pieces of sources."""
+        return [
+            [(self.sources[piece.source], piece) for piece in unit]
+            for unit in plan_units(self.sources, self.reader.split, self.unit_bytes)
+        ]
+
+    @cached_property
+    def work(self) -> list[float]:
+        """Bytes of source in each unit; row groups count as equal shares of their file."""
+        pieces = Counter(piece.source for unit in self.units for _, piece in unit)
+        return [
+            sum(_bytes(source, piece, pieces[piece.source]) for source, piece in unit)
+            for unit in self.units
+        ]
+
+    def worker(self) -> Callable[[], "TokenizeWorker"]:
+        """Reads and tokenises pieces."""
+        return partial(TokenizeWorker, self.store, self.reader)
+
+    def finish(self, units: Sequence[Record]) -> Done:
+        """Join the units' documents and tokens."""
+        totals = {name: sum(unit.facts[name] for unit in units) for name in _COUNTS}
+        if not totals["entries"]:
+            raise CorpusError(
+                f"the corpus holds no token to make an entry of: {len(self.sources)} files, "
+                f"{totals['skipped']} empty documents"
+            )
+        files = corpus.merge(self.store, len(units))
+        files |= corpus.write_sources(self.store, [asdict(source) for source in self.sources])
+        facts = {
+            **totals,
+            "sources": len(self.sources),
+            "source_bytes": sum(source.bytes for source in self.sources),
+            "first_source": self.sources[0].path,
+            "tokenizer": self.tokenizer.name,
+            "prefix": self.tokenizer.bos,
+            "vocabulary": self.tokenizer.vocabulary,
+        }
+        return Done(files, facts)
+
+    def scratch(self) -> Sequence[Path]:
+        """The units' parts."""
+        return (self.store / corpus.PARTS,)
 
 
 def plan_tokenize(
-    text: CorpusSettings, model: ModelSettings, settings: TokenizeSettings
+    store: Path,
+    text: CorpusSettings,
+    identified: tuple[ModelSpec, Tokenizer],
+    settings: TokenizeSettings,
 ) -> TokenizePlan:
     """Find and fingerprint the corpus, and cut it into units; nothing is written."""
-    tokenizer = load_tokenizer(model)
+    model, tokenizer = identified
     sources = find_sources(text.corpus)
     split = choose_split(text.split, text.field, sources)
-    units = [
-        [(sources[piece.source], piece) for piece in unit]
-        for unit in plan_units(sources, split, settings.unit_bytes)
-    ]
     end = tokenizer.eos if settings.end == "eos" else None
-    config = {
-        "corpus": fingerprint(sources),
-        "split": str(split),
-        "field": split.field if split.kind == "record" else None,
-        "tokenizer": tokenizer.fingerprint,
-        "prefix": tokenizer.bos,
-        "end": end,
-        "unit_bytes": settings.unit_bytes,
-    }
-    pieces = Counter(piece.source for unit in units for _, piece in unit)
-    work = [
-        sum(_bytes(source, piece, pieces[piece.source]) for source, piece in unit) for unit in units
-    ]
-    plan = Plan(STAGE, config, units, work, "bytes")
-    return TokenizePlan(plan, sources, tokenizer, Reader(split, end, model))
+    reader = TextTokenizer(split, end, model)
+    plan = TokenizePlan(store.resolve(), sources, tokenizer, reader, settings.unit_bytes)
+    # Cut now: a source that cannot be cut is refused here.
+    _ = plan.units
+    return plan
 
 
-def tokenize(writer: StoreWriter, planned: TokenizePlan, session: Session) -> Stage:
-    """Run the stage, or what is missing of it. Bad text undoes it: another corpus may follow."""
-    plan = planned.plan
-    make = partial(TokenizeWorker, writer.path.resolve(), plan.config_hash, planned.reader)
-    try:
-        missing = begin(writer, plan, session)
-        if missing is not None:
-            run_missing(plan, missing, make, session)
-            _finish(writer, planned)
-    except CorpusError:
-        writer.abandon(STAGE)
-        raise
-    finally:
-        if not _running(writer):
-            shutil.rmtree(writer.path / corpus.PARTS, ignore_errors=True)
-    return writer.manifest.stages[STAGE]
+class TokenizeWorker:
+    """Writes the parts of the corpus that units hold."""
 
+    def __init__(self, store: Path, reader: TextTokenizer) -> None:
+        self._store, self._reader = store, reader
 
-def _finish(writer: StoreWriter, planned: TokenizePlan) -> None:
-    numbers = range(len(planned.plan.units))
-    units = [
-        records.read(writer.path, STAGE, unit, planned.plan.config_hash).facts for unit in numbers
-    ]
-    totals = {name: sum(facts[name] for facts in units) for name in _COUNTS}
-    if not totals["entries"]:
-        raise CorpusError(
-            f"the corpus holds no token to make an entry of: {len(planned.sources)} files, "
-            f"{totals['skipped']} empty documents"
-        )
-    files = corpus.merge(writer.path, len(units))
-    files |= corpus.write_sources(writer.path, [asdict(source) for source in planned.sources])
-    facts = {
-        **totals,
-        "sources": len(planned.sources),
-        "source_bytes": sum(source.bytes for source in planned.sources),
-        "first_source": planned.sources[0].path,
-        "tokenizer": planned.tokenizer.name,
-        "prefix": planned.tokenizer.bos,
-        "vocabulary": planned.tokenizer.vocabulary,
-    }
-    writer.finish_merged(STAGE, files, facts)
-
-
-def _running(writer: StoreWriter) -> bool:
-    stage = writer.manifest.stages.get(STAGE)
-    return stage is not None and not stage.done
+    def run(self, number: int, payload: Pieces) -> Done:
+        """Write the unit's tokens and documents."""
+        documents, skipped = self._reader.read(payload)
+        files = corpus.write_part(self._store, number, documents)
+        facts: Json = {
+            "documents": len(documents),
+            "tokens": sum(len(document.tokens) for document in documents),
+            "entries": sum(document.length for document in documents),
+            "skipped": skipped,
+        }
+        return Done(files, facts)
 
 
 def _bytes(source: Source, piece: Piece, pieces: int) -> float:
-    """Bytes of source in one of its pieces; row groups count as equal shares of their file."""
     return source.bytes / pieces if source.kind == "parquet" else piece.stop - piece.start
+
+
+def _batches(texts: Iterator[Text]) -> Iterator[list[Text]]:
+    """Group texts so that one call of the tokenizer has enough, but not too much, to do."""
+    batch: list[Text] = []
+    size = 0
+    for text in texts:
+        batch.append(text)
+        size += len(text.text)
+        if size >= BATCH_CHARACTERS:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch

@@ -1,0 +1,61 @@
+"""Evaluating a store on a text, and looking at what came of it."""
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from retomaton_dist.analysis.analyse import analyse
+from retomaton_dist.errors import NotAStore
+from retomaton_dist.evaluation.measure import Measured
+from retomaton_dist.evaluation.results import AS_CALIBRATED, Evaluation, measure_evaluation
+from retomaton_dist.evaluation.run import run_evaluation
+from retomaton_dist.report.write import write_report
+from retomaton_dist.runtime.progress import say
+from retomaton_dist.scores.scores import Scores
+from retomaton_dist.settings import EvaluateSettings, ReportSettings, WalkSettings, WorkerSettings
+from retomaton_dist.settings.entrances import split_keywords, walk_settings
+from storage import canonical
+from storage.store import Store
+
+ANALYSIS = "analysis.json"
+
+
+def evaluate(store: str | Path, **settings: Any) -> Evaluation:
+    """Evaluate a text with all methods, and write the report.
+
+    Keywords are the flags of `retomaton eval`; `text` is needed, and `calibrate_on` unless
+    `lambda_` and `temperature` are given. The evaluation's `rows` are the points of all curves.
+    """
+    groups = (EvaluateSettings, WalkSettings, WorkerSettings)
+    chosen, walk, workers = split_keywords(groups, settings)
+    given = {name: settings[name] for name in asdict(walk) if name in settings}
+    return run_evaluate(store, chosen, walk_settings(chosen.preset, given), workers)
+
+
+def run_evaluate(
+    store: str | Path, settings: EvaluateSettings, walk: WalkSettings, workers: WorkerSettings
+) -> Evaluation:
+    """Score, calibrate, measure and report."""
+    return run_report(run_evaluation(store, settings, walk, workers))
+
+
+def run_report(path: str | Path, changed: ReportSettings = AS_CALIBRATED) -> Evaluation:
+    """Measure all methods anew, perhaps with other constants, and write the report."""
+    evaluation = Evaluation.open(path)
+    measured, scores = measure_evaluation(evaluation, changed)
+    if measured is not None and scores is not None:
+        _analyse(evaluation, measured, scores)
+    write_report(evaluation.path)
+    return evaluation
+
+
+def _analyse(evaluation: Evaluation, measured: Measured, scores: Scores) -> None:
+    """Compare the text with the corpus; without the store, what was found before stays."""
+    try:
+        corpus = Store.open(evaluation.settings["store"]).corpus()
+    except NotAStore as error:
+        say(f"note: n-grams and sequences are not looked at anew: {error}")
+        return
+    text, label = evaluation.text.corpus(), measured.row["walk"]
+    found = analyse(scores, label, measured.log_p, text, corpus, evaluation.decode)
+    canonical.write(evaluation.path / ANALYSIS, found)

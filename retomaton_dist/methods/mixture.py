@@ -1,0 +1,84 @@
+"""Interpolating the automaton with the LM, and finding the best constants for it.
+
+With r = p_auto / p_lm the likelihood of a token is p_lm (1 + lambda (r - 1)). Its logarithm is
+concave in lambda, so that the best lambda is where the derivative's sign changes.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from retomaton_dist.automaton.summing import interpolate, log_automaton
+
+Floats = NDArray[np.float64]
+BISECTIONS = 20
+# Beyond this a ratio decides nothing more, and its exponential stays finite.
+LARGEST_LOG_RATIO = 60.0
+LEAST_WEIGHT, MOST_WEIGHT = 0.001, 0.999
+
+
+@dataclass(frozen=True)
+class Constants:
+    """What turns log-sums and p_lm into p."""
+
+    weight: float
+    temperature: float
+    pointer_weight: float = 1.0
+
+
+def log_mixture(
+    sums: NDArray[np.float32],
+    temperatures: Sequence[float],
+    log_lm: NDArray[np.float32],
+    constants: Constants,
+) -> Floats:
+    """Log-probability of every token under constant lambda, temperature and pointer weight."""
+    place = temperatures.index(constants.temperature)
+    log_auto = log_automaton(sums[:, place].astype(np.float64), constants.pointer_weight)
+    return interpolate(log_auto, log_lm, constants.weight)
+
+
+def best_weight(log_auto: Floats, log_lm: NDArray[np.float32]) -> tuple[float, float]:
+    """The lambda that makes the tokens likeliest, and their mean log-probability under it."""
+    difference = np.where(np.isnan(log_auto), 0.0, log_auto - log_lm)
+    gain = np.expm1(np.minimum(difference, LARGEST_LOG_RATIO))
+    low, high = LEAST_WEIGHT, MOST_WEIGHT
+    for _ in range(BISECTIONS):
+        middle = (low + high) / 2
+        rising = np.mean(gain / (1 + middle * gain)) > 0
+        low, high = (middle, high) if rising else (low, middle)
+    weight = round((low + high) / 2, 3)
+    return weight, float(np.mean(log_lm + np.log1p(weight * gain)))
+
+
+def best_constants(
+    sums: NDArray[np.float32],
+    temperatures: Sequence[float],
+    log_lm: NDArray[np.float32],
+    *,
+    weight: float | None = None,
+    temperature: float | None = None,
+    pointer_weights: Sequence[float] = (1.0,),
+) -> Constants:
+    """The likeliest constants on a grid of temperatures and pointer weights; those given stay.
+
+    The first and the last temperature are not chosen, so that each has neighbours to vary it by.
+    """
+    best: tuple[float, Constants] | None = None
+    for place, degree in enumerate(temperatures[1:-1], start=1):
+        if temperature is not None and degree != temperature:
+            continue
+        column = sums[:, place].astype(np.float64)
+        for pointer_weight in pointer_weights:
+            log_auto = log_automaton(column, pointer_weight)
+            found, value = (
+                best_weight(log_auto, log_lm)
+                if weight is None
+                else (weight, float(interpolate(log_auto, log_lm, weight).mean()))
+            )
+            if best is None or value > best[0]:
+                best = value, Constants(found, degree, pointer_weight)
+    assert best is not None, "the grid holds the temperature that was given"
+    return best[1]

@@ -1,0 +1,109 @@
+"""A session: the connection to Ray, and the actors that stay from one stage to the next.
+
+With `--workers 0` there is no Ray at all: the same workers do the same units in this process, to
+the same bytes. That is for small stores, notebooks and debuggers.
+"""
+
+import os
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import ray
+
+from retomaton_dist.runtime.actors import Actors
+from retomaton_dist.runtime.cluster import Crew, choose_crew, connect
+from retomaton_dist.runtime.here import PoolHere, TeamHere
+from retomaton_dist.runtime.pool import Pool
+from retomaton_dist.runtime.team import Team
+from retomaton_dist.settings import WorkerSettings
+
+__all__ = ["Session"]
+
+
+class Session:
+    """A connection to Ray that is made when first needed and ends with the block.
+
+    A cluster is joined when `address` names it or Ray's own environment does (inside a job);
+    otherwise one is started on this machine. A connection that the caller has is used and kept.
+    """
+
+    def __init__(self, settings: WorkerSettings) -> None:
+        self.settings = settings
+        self._connected = False
+        self._actors: Actors | None = None
+
+    def __enter__(self) -> "Session":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._actors is not None:
+            self._actors.close()
+        if self._connected:
+            ray.shutdown()
+
+    @property
+    def address(self) -> str:
+        """The cluster's address, or `local`."""
+        return self.settings.address or os.environ.get("RAY_ADDRESS") or "local"
+
+    @property
+    def here(self) -> bool:
+        """Whether everything is done in this process."""
+        return self.settings.workers == 0
+
+    @property
+    def starts_ray(self) -> bool:
+        """Whether joining would start a Ray of its own, for this session alone."""
+        return self.address == "local" and not ray.is_initialized()
+
+    def join(self) -> None:
+        """Be connected."""
+        if not ray.is_initialized():
+            connect(self.address)
+            self._connected = True
+
+    @property
+    def joined_address(self) -> str:
+        """Where others reach the cluster that is joined."""
+        return str(ray.get_runtime_context().gcs_address)
+
+    def has_gpu(self) -> bool:
+        """Whether work can be given a GPU; asked without Ray where no cluster is involved."""
+        if self.here or self.starts_ray:
+            import torch
+
+            return torch.cuda.is_available()
+        self.join()
+        return bool(ray.cluster_resources().get("GPU"))
+
+    def crew(self, *, gpu: bool) -> Crew:
+        """Size the actors: one per GPU, else per CPU, or as asked; refuse what does not fit."""
+        if self.here:
+            return Crew(1, 0.0, float(gpu), self.settings.threads)
+        self.join()
+        return choose_crew(self.settings, gpu=gpu)
+
+    def pool(
+        self, make: Callable[[], Any], *, gpu: bool, on_ready: Callable[[], None] = lambda: None
+    ) -> "Pool[Any, Any] | PoolHere":
+        """Workers that do units, each whichever comes next."""
+        if self.here:
+            return PoolHere(make, self.settings.threads, on_ready)
+        return Pool(self._actors_for(gpu), make, self.settings.unit_timeout, on_ready)
+
+    def team(
+        self, makes: Sequence[Callable[[], Any]], *, gpu: bool, depth: int
+    ) -> "Team | TeamHere":
+        """Workers that each keep a part of the data; see `Team` for `depth`."""
+        if self.here:
+            return TeamHere(makes, self.settings.threads)
+        return Team(self._actors_for(gpu), makes, self.settings.unit_timeout, depth)
+
+    def _actors_for(self, gpu: bool) -> Actors:
+        """The actors of a crew; those of another crew end first: they hold what this one needs."""
+        crew = self.crew(gpu=gpu)
+        if self._actors is None or self._actors.crew != crew:
+            if self._actors is not None:
+                self._actors.close()
+            self._actors = Actors(crew)
+        return self._actors

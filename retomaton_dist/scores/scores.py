@@ -1,0 +1,110 @@
+"""Per-token results of one pass over a text, read column by column in the order of the text."""
+
+from dataclasses import dataclass, fields
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from retomaton_dist.errors import BadInput
+from retomaton_dist.scores.reading import Reading
+from retomaton_dist.scores.walks import Walked
+from storage import scores
+from storage.store import Store
+
+FOLDER = "scores"
+
+
+@dataclass(frozen=True)
+class Scores:
+    """The scores of a pass. Rows are in the order (document, position), whatever wrote them.
+
+    A column is read when it is asked for, so that memory holds one walk at a time.
+    """
+
+    paths: tuple[Path, ...]
+
+    @classmethod
+    def open(cls, text: Store, name: str) -> "Scores":
+        """Open the pass `name` of a text whose scoring is finished."""
+        text.stage("score")
+        found = tuple(sorted((text.path / FOLDER / name).glob("*.parquet")))
+        if not found:
+            raise BadInput(f"{text.path}: there is no pass {name!r} over this text")
+        return cls(found)
+
+    @cached_property
+    def temperatures(self) -> tuple[float, ...]:
+        """The grid that log-sums were taken for."""
+        return tuple(scores.read_facts(self.paths[0])["temperatures"])
+
+    @cached_property
+    def walks(self) -> tuple[str, ...]:
+        """Labels of the walks that were taken."""
+        return tuple(scores.read_facts(self.paths[0])["walks"])
+
+    @cached_property
+    def document(self) -> NDArray[np.int32]:
+        """Number of each row's document."""
+        return self._column("document")
+
+    @cached_property
+    def position(self) -> NDArray[np.int32]:
+        """Position inside the document."""
+        return self._column("position")
+
+    @cached_property
+    def token(self) -> NDArray[np.int32]:
+        """The token that was to be predicted."""
+        return self._column("token")
+
+    @cached_property
+    def log_lm(self) -> NDArray[np.float32]:
+        """Its log-probability under the LM alone."""
+        return self._column("log_lm")
+
+    @cached_property
+    def entropy(self) -> NDArray[np.float32]:
+        """Entropy of the LM's distribution."""
+        return self._column("entropy")
+
+    @cached_property
+    def confidence(self) -> NDArray[np.float32]:
+        """The LM's largest log-probability."""
+        return self._column("confidence")
+
+    @cached_property
+    def reading(self) -> Reading:
+        """What the LM said, as the pass had it; without queries if they were not kept."""
+        kept = "query" in scores.column_names(self.paths[0])
+        queries = self._column("query") if kept else np.empty((len(self), 0), np.float16)
+        previous = np.where(self.position > 0, np.roll(self.token, 1), np.int32(-1))
+        said = self.log_lm, self.entropy, self.confidence
+        return Reading(queries, self.token, previous, *said)
+
+    def walk(self, label: str) -> Walked:
+        """What a walk came to."""
+        if label not in self.walks:
+            raise BadInput(f"no walk {label!r} was taken; there are {', '.join(self.walks)}")
+        names = {item.name: f"{label}.{item.name}" for item in fields(Walked)}
+        found = scores.read_columns(self.paths, list(names.values()))
+        columns = {name: found[column][self._order] for name, column in names.items()}
+        shape = len(self), len(self.temperatures), 2, 2
+        return Walked(**{**columns, "sums": columns["sums"].reshape(shape)})
+
+    def searched(self, label: str) -> NDArray[np.bool_]:
+        """Where a walk searched: one column of what `walk` reads."""
+        return self._column(f"{label}.searched")
+
+    def __len__(self) -> int:
+        return len(self._order)
+
+    @cached_property
+    def _order(self) -> NDArray[np.int64]:
+        places = scores.read_columns(self.paths, ["document", "position"])
+        return np.lexsort((places["position"], places["document"]))
+
+    def _column(self, name: str) -> NDArray[Any]:
+        return scores.read_columns(self.paths, [name])[name][self._order]

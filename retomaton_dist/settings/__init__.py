@@ -1,0 +1,45 @@
+"""Every setting of the system, once: a frozen group per TOML table and per group of flags.
+
+A group is declared in `build`, `evaluate`, `train` or `workers`; `entrances` makes it from flags,
+from a TOML file or from Python keywords, with one meaning. Nothing heavy is imported here, so that
+`--help` stays fast.
+"""
+
+from retomaton_dist.settings.build import (
+    BuildSettings,
+    ClusterSettings,
+    CompileSettings,
+    CorpusSettings,
+    ExtractSettings,
+    IndexSettings,
+    ModelSettings,
+    TokenizeSettings,
+)
+from retomaton_dist.settings.evaluate import (
+    PRESETS,
+    EvaluateSettings,
+    ReportSettings,
+    WalkSettings,
+    check_tau,
+)
+from retomaton_dist.settings.train import TrainSettings
+from retomaton_dist.settings.workers import ServeSettings, WorkerSettings
+
+__all__ = [
+    "PRESETS",
+    "BuildSettings",
+    "ClusterSettings",
+    "CompileSettings",
+    "CorpusSettings",
+    "EvaluateSettings",
+    "ExtractSettings",
+    "IndexSettings",
+    "ModelSettings",
+    "ReportSettings",
+    "ServeSettings",
+    "TokenizeSettings",
+    "TrainSettings",
+    "WalkSettings",
+    "WorkerSettings",
+    "check_tau",
+]

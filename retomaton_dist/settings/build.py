@@ -1,0 +1,186 @@
+"""The settings of a build: from text to an automaton."""
+
+from dataclasses import dataclass
+
+from retomaton_dist.errors import BadInput
+from retomaton_dist.settings.declaring import Settings, option
+from retomaton_dist.settings.workers import WorkerSettings
+
+
+@dataclass(frozen=True, kw_only=True)
+class CorpusSettings(Settings):
+    """What text is read and how it falls into documents."""
+
+    corpus: tuple[str, ...] = option(
+        "text to read: files, folders, globs; .jsonl and .parquet are read by record"
+    )
+    split: str | None = option(
+        "what a document is: file, line, record, or regex:PATTERN (a line that the pattern "
+        "matches at its beginning starts a document); auto: file for text, else record",
+        None,
+    )
+    field: str = option("the field of .jsonl records, or column of .parquet, that is text", "text")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TokenizeSettings(Settings):
+    """How documents become tokens."""
+
+    end: str = option("what ends a document: its last value", "eos", choices=("eos", "none"))
+    unit_bytes: int = option("bytes of source per unit of tokenizing", 4 << 20, above=0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelSettings(Settings):
+    """Which language model, and what of it is the key."""
+
+    model: str = option("a Hugging Face causal LM: hub id, local folder, or GGUF file")
+    revision: str | None = option("branch, tag or commit of a hub model", None, shown="main")
+    key: str = option(
+        "the hidden state that is the key: input of the last layer's feed-forward block, "
+        "output of the last layer, or what the LM head sees",
+        "last_ffn_input",
+        choices=("last_ffn_input", "last_ffn_output", "final_hidden"),
+    )
+    device: str | None = option(
+        "auto: the GPU if the cluster has one", None, choices=("cpu", "cuda")
+    )
+    dtype: str | None = option(
+        "of the model's arithmetic; auto: float32 on CPU, float16 on GPU",
+        None,
+        choices=("float32", "float16", "bfloat16"),
+    )
+    trust_remote_code: bool = option("run code that comes with the model", False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExtractSettings(Settings):
+    """How the corpus is cut into windows, batches and chunks."""
+
+    context: int | None = option("tokens per window; auto: the model's own, at most 1024", None)
+    stride: int | None = option(
+        "tokens from one window to the next; auto: context / 2. Every key beyond a document's "
+        "start sees at least context - stride tokens",
+        None,
+    )
+    batch_tokens: int | None = option(
+        "tokens per forward pass; auto: 4096 on CPU, 32768 on GPU. Lower it when memory runs out",
+        None,
+        least=1,
+    )
+    chunk_entries: int | None = option("entries per Zarr chunk; auto: by key width", None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClusterSettings(Settings):
+    """How entries become states."""
+
+    name: str | None = option(
+        "of the clustering; several may coexist", None, names=True, shown="the algorithm"
+    )
+    algorithm: str = option(
+        "kmeans; greedy: entries absorb near neighbours of equal value; none: every entry is its "
+        "own state",
+        "kmeans",
+        choices=("kmeans", "greedy", "none"),
+    )
+    states: int | None = option("number of states K of kmeans; auto: entries / 100", None, least=1)
+    iterations: int = option("of kmeans, at most; it stops when little changes", 20, least=1)
+    sample: int | None = option(
+        "entries that kmeans learns from; auto: all, but at most 256 per state", None, least=1
+    )
+    seed: int = option("of what is drawn at random", 1, least=0, below=1 << 63)
+    neighbours: int = option(
+        "neighbours that an entry may absorb (greedy): more, fewer states", 10, least=1
+    )
+
+    def check(self) -> None:
+        """Refuse to learn more states than there are rows to learn from."""
+        if self.sample is not None and self.states is not None and self.sample < self.states:
+            raise BadInput(
+                f"--sample {self.sample}: fewer entries than the {self.states:,} states to learn"
+            )
+
+    @property
+    def clustering(self) -> str:
+        """What the clustering is called: as asked for, or after its algorithm."""
+        return self.name or self.algorithm
+
+
+@dataclass(frozen=True, kw_only=True)
+class IndexSettings(Settings):
+    """What the search index is made of, and how near to exact it must come."""
+
+    name: str = option("of the index; several may coexist", "default", names=True)
+    factory: str | None = option(
+        "FAISS index factory string, such as Flat, IVF1024,SQ8 or OPQ32,IVF4096,PQ32; auto: by "
+        "the number of entries and the keys' width",
+        None,
+    )
+    shards: int | None = option(
+        "parts of whole chunks, each built and served by one actor; auto: about 1 GiB each",
+        None,
+        least=1,
+    )
+    sample: int | None = option(
+        "entries to train on, drawn at random; auto: 64 per IVF cell, at least 65,536",
+        None,
+        least=1,
+    )
+    seed: int = option("of what is drawn at random", 1, least=0, below=1 << 63)
+    recall_queries: int = option("entries that recall is measured with", 256, least=1)
+    recall_k: int | None = option(
+        "neighbours that recall is measured over; auto: 1024, at most a sixteenth of all entries",
+        None,
+        least=1,
+    )
+    target_recall: float = option(
+        "search parameters are tuned to reach this recall", 0.9, above=0, most=1
+    )
+    nprobe: int | None = option(
+        "IVF cells to search; auto: tuned to --target-recall", None, least=1
+    )
+    parameters: str | None = option(
+        "any search parameters that FAISS knows, such as nprobe=32,quantizer_efSearch=64; what is "
+        "given here is not tuned",
+        None,
+        shown="none",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompileSettings(Settings):
+    """How a clustering becomes an automaton that can be walked."""
+
+    states: str = option("the clustering to compile", "kmeans", names=True)
+    name: str | None = option("of the automaton", None, names=True, shown="the clustering's")
+    codec: str = option(
+        "where distances come from: pq, short codes; fp16, the keys themselves",
+        "pq",
+        choices=("pq", "fp16"),
+    )
+    code_size: int | None = option(
+        "bytes of a pq code, a divisor of the keys' width; auto: the largest up to 64",
+        None,
+        least=1,
+    )
+    unit_entries: int = option("entries that a unit sorts in memory", 1 << 21, least=1)
+
+    @property
+    def automaton(self) -> str:
+        """What the automaton is called: as asked for, or after its clustering."""
+        return self.name or self.states
+
+
+@dataclass(frozen=True)
+class BuildSettings:
+    """Everything that says how a store is built, stage by stage, and by whom."""
+
+    corpus: CorpusSettings
+    model: ModelSettings
+    tokenize: TokenizeSettings
+    extract: ExtractSettings
+    workers: WorkerSettings
+    cluster: ClusterSettings
+    index: IndexSettings
+    compile: CompileSettings

@@ -1,0 +1,92 @@
+"""Declaring a setting: its help, its default, and what it may be, all in one place.
+
+A field of a group is a flag of the command line (`batch_tokens` is `--batch-tokens`), a key of its
+table in the TOML file, and a keyword of the Python API. Whatever can be refused without knowing the
+store, the model or the cluster is refused when the group is made, by whichever entrance.
+"""
+
+import dataclasses
+import math
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from retomaton_dist.errors import BadInput
+
+LONGEST_NAME = 100
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+
+Field = dataclasses.Field
+
+
+def option(help: str, default: Any = ..., **rules: Any) -> Any:  # noqa: A002 - argparse's word
+    """Declare a setting with its help text, and its default unless it is required.
+
+    Rules: `choices`; bounds `least` and `most` (included), `above` and `below` (excluded);
+    `names=True` for the name of a folder inside the store. `shown` is what help shows as the
+    default.
+    """
+    metadata = {"help": help, **rules}
+    if default is ...:
+        return dataclasses.field(metadata={**metadata, "required": True})
+    return dataclasses.field(default=default, metadata=metadata)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """A group of settings, sound once it exists. `None` stands for `auto`: the program finds out."""
+
+    def __post_init__(self) -> None:
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            if value is not None:
+                _check(field, value)
+        self.check()
+
+    def check(self) -> None:
+        """Refuse what is wrong with several settings together."""
+
+
+def flag_of(field: "Field[Any]") -> str:
+    """A field's flag, without its dashes in front."""
+    return field.name.rstrip("_").replace("_", "-")
+
+
+def _check(field: "Field[Any]", value: Any) -> None:
+    rules = field.metadata
+    if rules.get("names") and not (_NAME.fullmatch(value) and len(value) <= LONGEST_NAME):
+        raise BadInput(
+            f"--{flag_of(field)} {value[:LONGEST_NAME]}: use letters, digits, '.', '_' and '-', "
+            f"{LONGEST_NAME} at most"
+        )
+    if _bounded(rules) and not _inside(rules, value):
+        raise BadInput(f"--{flag_of(field)} {_shown(value)}: {_bounds(rules)}")
+
+
+def _bounded(rules: Any) -> bool:
+    return any(name in rules for name in ("least", "most", "above", "below"))
+
+
+def _inside(rules: Any, value: float) -> bool:
+    """Whether a number is within its bounds; NaN never is, and only `inf` itself is infinite."""
+    return (
+        value >= rules.get("least", -math.inf)
+        and value <= rules.get("most", math.inf)
+        and value > rules.get("above", -math.inf)
+        and value < rules.get("below", math.inf)
+    )
+
+
+def _bounds(rules: Any) -> str:
+    low = f"at least {rules['least']}" if "least" in rules else f"above {rules.get('above')}"
+    if rules.get("below", math.inf) < math.inf:
+        return f"must be {low} and below {_shown(rules['below'])}"
+    if "most" in rules:
+        return f"must be {low}, at most {_shown(rules['most'])}"
+    return f"{low} is needed" if "least" in rules else f"must be {low}"
+
+
+def _shown(value: float) -> str:
+    if value == 1 << 63:
+        return "2^63"
+    return f"{value:g}" if isinstance(value, float) else str(value)

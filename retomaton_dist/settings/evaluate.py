@@ -1,0 +1,192 @@
+"""The settings of an evaluation, and of the walk it takes."""
+
+from dataclasses import dataclass
+
+from retomaton_dist.errors import BadInput
+from retomaton_dist.settings.declaring import Settings, option
+
+
+@dataclass(frozen=True, kw_only=True)
+class WalkSettings(Settings):
+    """How the automaton is walked."""
+
+    k: int = option("neighbours that a search finds", 1024, least=1)
+    max_knns: int = option("candidates that a walk yields at most", 1024, least=1)
+    max_states: int = option(
+        "states that a walk is in at most, those most pointed to", 4096, least=1
+    )
+    follow: str = option(
+        "whose pointers are followed: all members' of the states, or last step's candidates'",
+        "members",
+        choices=("members", "scored"),
+    )
+    count: str = option(
+        "what tau is compared with: the states reached, or last step's candidates that had the "
+        "right value",
+        "states",
+        choices=("states", "entries"),
+    )
+    members: str = option(
+        "what follows the pointers: the other members of the states by hash, or all members by "
+        "state and entry, pointers repeated",
+        "hashed",
+        choices=("hashed", "listed"),
+    )
+    duplicates: str = option(
+        "whether an entry that is found by search and by walk counts twice",
+        "keep",
+        choices=("keep", "drop"),
+    )
+    pointer_weight: float = option(
+        "factor of the weight of entries that were pointed to", 1.0, above=0, below=float("inf")
+    )
+    seed: int = option("seed of the hash that orders members", 0, least=0, below=1 << 63)
+
+
+PRESETS = {
+    "paper": WalkSettings(),
+    "reference": WalkSettings(follow="scored", count="entries", members="listed"),
+}
+
+
+def check_tau(tau: float) -> None:
+    """Refuse a threshold that no walk could fall below: it would never search, even at first."""
+    if not tau >= 1:
+        raise BadInput(f"--tau {tau}: must be 1 or more, or inf to search at every position")
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvaluateSettings(Settings):
+    """What text is evaluated, how, and with what of the store."""
+
+    text: tuple[str, ...] = option("text to evaluate: files, folders, globs")
+    split: str | None = option(
+        "what a document of the text is, as in `extract`", None, shown="as the store's corpus"
+    )
+    field: str = option("the field of .jsonl records, or column of .parquet, that is text", "text")
+    calibrate_on: tuple[str, ...] = option(
+        "held-out text that lambda, temperature and the networks are fitted on; never the "
+        "evaluated one",
+        (),
+        shown="none; then --lambda and --temperature are needed",
+    )
+    methods: str | None = option(
+        "comma-separated: lm, knnlm, adaptret, retomaton, retomaton+pw, retomaton+lambda",
+        None,
+        shown="all",
+    )
+    automata: str | None = option(
+        "comma-separated names of compiled automata, the main one first",
+        None,
+        shown="all of the store's with the codec of the first",
+    )
+    tau: str | None = option(
+        "comma-separated thresholds from 1 to inf: a walk in fewer states searches; auto: eight "
+        "that spread FoSS evenly on the calibration text",
+        None,
+    )
+    target_foss: str | None = option(
+        "comma-separated fractions of saved searches: for each, the tau that has it on the "
+        "calibration text",
+        None,
+        shown="none",
+    )
+    lambda_: float | None = option(
+        "weight of the automaton, 0 to 1; auto: calibrated", None, least=0, below=1
+    )
+    temperature: float | None = option(
+        "of the candidates' weights; auto: calibrated", None, above=0, below=float("inf")
+    )
+    mode: str = option(
+        "sweep: every position is searched once and serves all methods and taus; live: a pass "
+        "per point that searches only what its method asks for, and is timed",
+        "sweep",
+        choices=("sweep", "live"),
+    )
+    out: str | None = option("folder of the results", None, shown="STORE/evaluations/TEXT-MODE")
+    positions: int | None = option(
+        "evaluate so many positions at most, of documents drawn at random; auto: all",
+        None,
+        least=1,
+    )
+    calibration_positions: int = option("the same of the calibration text", 32_768, least=1)
+    preset: str = option(
+        "the walk: as in the paper, or as in its authors' code (which does better at equal FoSS: "
+        "docs/results.md); single settings below win",
+        "reference",
+        choices=("paper", "reference"),
+    )
+    index: str = option("the search index", "default", names=True)
+    parameters: str | None = option("of the search, such as nprobe=64", None, shown="the index's")
+    served: bool = option("search by way of the service that `serve-index` started", False)
+    model: str | None = option("where the store's model now lies", None, shown="where it was")
+    device: str | None = option("auto: as the store's keys", None, choices=("cpu", "cuda"))
+    batch_tokens: int | None = option(
+        "tokens per forward pass; auto: as the store's keys, less if the vocabulary is large",
+        None,
+        least=1,
+    )
+    trust_remote_code: bool = option("run code that comes with the model", False)
+    same_text: bool = option(
+        "allow calibration on text that is evaluated, too: the results are then too good", False
+    )
+    verify: bool = option("read the whole store and check its digests first", False)
+
+    def check(self) -> None:
+        """Refuse thresholds and targets that are no numbers, or out of range."""
+        for tau in self.taus or ():
+            check_tau(tau)
+        if self.taus == ():
+            raise BadInput("--tau names no threshold; use auto or numbers such as 1,4,16,inf")
+        for target in self.targets:
+            if not 0 <= target < 1:
+                raise BadInput(f"--target-foss {target:g}: must be at least 0 and below 1")
+        if self.targets and not self.calibrate_on:
+            raise BadInput("--target-foss is met on held-out text: name some with --calibrate-on")
+
+    @property
+    def taus(self) -> tuple[float, ...] | None:
+        """The thresholds asked for, in order; None for auto."""
+        if self.tau is None:
+            return None
+        return tuple(sorted({_number("--tau", item) for item in listed(self.tau)}))
+
+    @property
+    def targets(self) -> tuple[float, ...]:
+        """The fractions of saved searches asked for."""
+        return tuple(_number("--target-foss", item) for item in listed(self.target_foss))
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReportSettings(Settings):
+    """Constants to measure with instead of the calibrated ones; networks keep theirs."""
+
+    lambda_: float | None = option(
+        "weight of all methods without a network", None, least=0, below=1, shown="as calibrated"
+    )
+    temperature: float | None = option(
+        "temperature of all methods without a network: one that the text was scored for",
+        None,
+        above=0,
+        below=float("inf"),
+        shown="as calibrated",
+    )
+    pointer_weight: float | None = option(
+        "pointer weight of all methods without a network",
+        None,
+        above=0,
+        below=float("inf"),
+        shown="as calibrated",
+    )
+
+
+def listed(items: str | None) -> list[str]:
+    """The items of a comma-separated list."""
+    return [item.strip() for item in (items or "").split(",") if item.strip()]
+
+
+def _number(flag: str, item: str) -> float:
+    try:
+        return float(item)
+    except ValueError:
+        raise BadInput(f"{flag} {item}: must be numbers with commas between them") from None

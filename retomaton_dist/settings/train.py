@@ -1,0 +1,50 @@
+"""The settings of training a language model; light, so that `--help` stays fast."""
+
+from dataclasses import dataclass
+
+from retomaton_dist.settings.declaring import Settings, option
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainSettings(Settings):
+    """What is trained, for how long, and how. `None` stands for `auto`."""
+
+    init: str | None = option(
+        "model to fine-tune: hub id, local folder or GGUF file; auto: a new GPT-2-style model "
+        "with a byte-level BPE tokenizer of its own",
+        None,
+    )
+    steps: int | None = option(
+        "steps to train for; auto: as many as --minutes allow", None, above=0
+    )
+    minutes: float | None = option(
+        "minutes to train for, over all resumes, after reading and tokenizing; with --steps, "
+        "whichever comes first; auto: 1.25 unless --steps is given",
+        None,
+        above=0,
+    )
+    vocabulary: int = option("tokens of a new tokenizer, at most", 2048)
+    layers: int = option("layers of a new model", 3, least=1)
+    width: int = option("width of a new model's hidden states", 128, least=1)
+    heads: int = option("attention heads of a new model", 4, least=1)
+    context: int | None = option(
+        "tokens that the model reads at once in training, and at most if it is new; auto: 256, "
+        "or less if the model to fine-tune reads less",
+        None,
+    )
+    batch_tokens: int = option("tokens per step", 1024, above=0)
+    learning_rate: float | None = option(
+        "at its height; auto: 0.003, or 0.0002 for fine-tuning", None, above=0
+    )
+    validation: float = option(
+        "share of the text that is held out to measure perplexity", 0.02, above=0, below=1
+    )
+    seed: int = option(
+        "of a new model's weights, the held-out share and the order of text",
+        0,
+        least=0,
+        below=1 << 63,
+    )
+    threads: int | None = option("threads of torch; auto: one per CPU", None, above=0, below=1 << 10)
+    device: str | None = option("auto: the GPU if there is one", None, choices=("cpu", "cuda"))
+    checkpoint_seconds: float = option("seconds from one checkpoint to the next", 30.0, least=0)
