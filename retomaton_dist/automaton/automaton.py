@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from retomaton_dist.automaton.arrays import Columns
-from retomaton_dist.automaton.codecs import Codec, Queries, fp16_codec, pq_codec, read_only
 from retomaton_dist.automaton.finding import find_slots
-from retomaton_dist.automaton.measuring_pq import WORDS, PqCodes
-from retomaton_dist.automaton.threads import Threads
+from retomaton_dist.codec.codec import Codec, Queries, fp16_codec, pq_codec, read_only
+from retomaton_dist.codec.pq import WORDS, PqCodes
+from retomaton_dist.codec.threads import Threads
 from retomaton_dist.errors import BadInput
 from storage.automaton import AutomatonFiles
 

@@ -14,9 +14,9 @@ import psutil
 from numpy.typing import NDArray
 
 from retomaton_dist.automaton.layout import slot_order
-from retomaton_dist.automaton.training import Codebooks, decode, encode
 from retomaton_dist.clustering.assign import find_among_all
 from retomaton_dist.clustering.products import Blocking
+from retomaton_dist.codec.training import Codebooks, decode, encode
 from retomaton_dist.runtime.cluster import Session
 from retomaton_dist.runtime.pool import run_units
 from retomaton_dist.runtime.progress import Progress

@@ -7,7 +7,7 @@ import shutil
 from dataclasses import dataclass
 from functools import partial
 
-from retomaton_dist.automaton.training import SAMPLE, choose_cells, choose_code_size
+from retomaton_dist.codec.training import SAMPLE, choose_cells, choose_code_size
 from retomaton_dist.runtime.cluster import Session
 from retomaton_dist.stages.chunk_units import chunk_units
 from retomaton_dist.stages.codec_worker import CodecWorker

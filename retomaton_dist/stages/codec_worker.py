@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from retomaton_dist.automaton.training import Codebooks, decode, encode, train
+from retomaton_dist.codec.training import Codebooks, decode, encode, train
 from storage import codec, preallocated, records
 from storage.canonical import Json
 from storage.codec import CodecFiles

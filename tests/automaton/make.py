@@ -5,9 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from retomaton_dist.automaton.automaton import Automaton
-from retomaton_dist.automaton.codecs import fp16_codec, pq_codec
 from retomaton_dist.automaton.layout import arrange
-from retomaton_dist.automaton.measuring_pq import PqCodes
+from retomaton_dist.codec.codec import fp16_codec, pq_codec
+from retomaton_dist.codec.pq import PqCodes
 from tests.automaton.oracle import Corpus
 
 DIMENSION = 6

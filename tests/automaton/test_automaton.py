@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from retomaton_dist.automaton.probability import interpolate
-from retomaton_dist.automaton.training import (
+from retomaton_dist.codec.training import (
     choose_cells,
     choose_code_size,
     decode,
@@ -85,8 +85,8 @@ def test_what_is_out_of_range_is_refused():
 
 def test_subnormal_and_extreme_keys_keep_their_distance():
     from retomaton_dist.automaton.automaton import Automaton
-    from retomaton_dist.automaton.codecs import fp16_codec
     from retomaton_dist.automaton.layout import arrange
+    from retomaton_dist.codec.codec import fp16_codec
 
     keys = np.array([[6e-8, -6e-8], [65504, -65504], [0.0, -0.0], [1e-5, 3.0]], np.float16)
     automaton = Automaton(arrange([0, 1, 2, 3], [0] * 4, [-1] * 4), fp16_codec(keys))

@@ -159,7 +159,7 @@ def test_a_cell_out_of_range_makes_an_entry_infinitely_far():
     cells = automaton.codec.codes.cells.copy()
     cells[automaton.columns.slots[3]] = 60_000
     codes = automaton.codec.codes._replace(cells=cells)
-    from retomaton_dist.automaton.codecs import pq_codec
+    from retomaton_dist.codec.codec import pq_codec
 
     broken = Automaton(automaton.columns, pq_codec(codes))
     near = broken.neighbours(broken.ready(np.zeros((1, DIMENSION))), [[3, 4]])
