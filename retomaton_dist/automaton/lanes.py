@@ -6,6 +6,8 @@ A step of a lane is three calls:
     lanes.join(queries, neighbours)                  # candidates, measured
     sums = lanes.log_sums(targets, temperatures)     # or lanes.distributions(...)
 
+Their kernels are `following` (which calls `filling`), `joining` and `summing`; the codec measures.
+
 Results do not depend on the number of threads nor on which lanes advance together. One `Lanes`
 serves one thread at a time; any number of them may share an automaton.
 """
@@ -19,15 +21,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from retomaton_dist.automaton import following, joining, summing
-from retomaton_dist.automaton.arrays import LaneArrays, Rules, make_lanes, make_scratch
+from retomaton_dist.automaton.arrays import Counters, LaneArrays, Rules, make_lanes, make_scratch
 from retomaton_dist.automaton.automaton import Automaton, Neighbours
-from retomaton_dist.automaton.counters import Counters
 from retomaton_dist.automaton.walk_settings import WalkSettings, check_tau, check_walk
 from retomaton_dist.codec.codec import Queries
 from retomaton_dist.codec.threads import Threads
 from retomaton_dist.errors import BadInput
 
-Kernel = Callable[..., None]
 Chosen = NDArray[np.int64]
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from retomaton_dist.automaton.probability import interpolate, log_automaton
+from retomaton_dist.automaton.summing import interpolate, log_automaton
 
 Floats = NDArray[np.float64]
 BISECTIONS = 20

@@ -11,12 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from retomaton_dist.automaton.arrays import CANDIDATES_CAPPED, EMPTY, STATES_CAPPED
-from retomaton_dist.automaton.automaton import Automaton, Neighbours
-from retomaton_dist.automaton.finding import find_slots
+from retomaton_dist.automaton.automaton import Automaton, Neighbours, find_slots
 from retomaton_dist.automaton.lanes import Lanes
+from retomaton_dist.automaton.summing import observe
 from retomaton_dist.automaton.walk_settings import WalkSettings
 from retomaton_dist.codec.codec import Queries
-from retomaton_dist.evaluation.observing import observe
 from retomaton_dist.evaluation.reading import Reading
 from retomaton_dist.evaluation.walks import WalkSpec
 

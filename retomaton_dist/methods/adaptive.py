@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from retomaton_dist.automaton.probability import log_automaton
-from retomaton_dist.automaton.summing import ALL, OTHER, POINTED
+from retomaton_dist.automaton.summing import ALL, OTHER, POINTED, log_automaton
 from retomaton_dist.errors import BadInput
 from retomaton_dist.evaluation.mixture import Constants, Floats
 from retomaton_dist.evaluation.runs import steps_since_search

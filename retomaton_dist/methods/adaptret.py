@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from retomaton_dist.automaton.probability import log_automaton
+from retomaton_dist.automaton.summing import log_automaton
 from retomaton_dist.errors import BadInput
 from retomaton_dist.evaluation.mixture import Floats
 from retomaton_dist.evaluation.reading import Reading

@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from retomaton_dist.automaton.arranging import pick, place_rows, words
 from retomaton_dist.automaton.arrays import Ids
-from retomaton_dist.automaton.layout import slot_order
+from retomaton_dist.automaton.layout import pick, place_rows, slot_order, words
 from storage.automaton import id_type
 from storage.states import States
 

@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from retomaton_dist.automaton.arranging import invert, link
 from retomaton_dist.automaton.arrays import Ids
-from retomaton_dist.automaton.layout import slot_order
+from retomaton_dist.automaton.layout import invert, link, slot_order
 from retomaton_dist.errors import DamagedStore
 from retomaton_dist.stages.compile_pieces import Arranged, pieces
 from storage import automaton, columns, files, preallocated, records
