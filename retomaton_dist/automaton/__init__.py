@@ -1,5 +1,7 @@
-"""The automaton: its columns, its distance codecs, and the kernels that walk it.
+"""The automaton, and the kernels that walk it: plain functions over arrays.
 
-Plain functions over arrays; nothing here knows of Ray or of language models.
-`retomaton_dist.automaton.automaton.Automaton` is where to begin.
+`automaton` holds it, `lanes` walks many documents through it. One step, from top to bottom, is
+`following` (F, P, S', n), `filling` (W), `joining` (candidates, S) and `summing` (probabilities);
+`arrays` says what they work on, `tables` are their small tools, `layout` is how slots are ordered.
+Nothing here knows of Ray or of language models.
 """

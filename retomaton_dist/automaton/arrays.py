@@ -1,9 +1,17 @@
-"""The arrays that kernels work on, in groups. Slots and entries are int64 while they are walked."""
+"""The arrays that kernels work on, in groups. Slots and entries are int64 while they are walked.
 
+`Columns` are the automaton's, `Rules` the settings', `LaneArrays` what lanes remember from call to
+call, `Scratch` and `StepRoom` what a thread needs while it takes a step.
+"""
+
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+from retomaton_dist.automaton.tables import table_size
+from retomaton_dist.compiled import Whole, compiled
 
 Ids = NDArray[Any]
 """Ids as they are stored: uint32 while N < 2^32 - 1, else int64; what lies outside is no id."""
@@ -11,6 +19,8 @@ Ids = NDArray[Any]
 # Columns of `LaneArrays.counters`.
 POSITIONS, SEARCHES, SAVED, RUN, STATES_CAPPED, CANDIDATES_CAPPED, EMPTY = range(7)
 COUNTERS = 7
+# Pointers that a step follows without taking further room.
+POINTERS = 4096
 
 
 class Columns(NamedTuple):
@@ -22,6 +32,20 @@ class Columns(NamedTuple):
     states: NDArray[np.uint32]
     entries: Ids
     slots: Ids
+
+
+@compiled
+def range_of(columns: Columns, state: Whole) -> tuple[Whole, Whole]:
+    """Slots of a state's members: first, and one past the last."""
+    low, high = np.int64(columns.offsets[state]), np.int64(columns.offsets[state + 1])
+    return max(low, np.int64(0)), min(high, np.int64(columns.values.shape[0]))
+
+
+@compiled
+def next_of(columns: Columns, slot: Whole) -> Whole:
+    """The slot that a slot points to, or -1."""
+    following = np.int64(columns.nexts[slot])
+    return following if 0 <= following < columns.values.shape[0] else -1
 
 
 class Rules(NamedTuple):
@@ -69,30 +93,6 @@ class LaneArrays(NamedTuple):
     counters: NDArray[np.int64]
 
 
-class Scratch(NamedTuple):
-    """Room for one thread's working sets. `runs` holds a row per state of S.
-
-    Sets of pointers that do not fit get room of their own for the step: it grows with the number
-    of pointers followed, never with N.
-    """
-
-    runs: NDArray[np.int64]
-    scored: NDArray[np.int64]
-    pointers: NDArray[np.int64]
-    nearest: NDArray[np.float32]
-    table: NDArray[np.int64]
-    places: NDArray[np.int64]
-    state_table: NDArray[np.int64]
-    state_places: NDArray[np.int64]
-    reached: NDArray[np.int64]
-    counts: NDArray[np.int64]
-    ranks: NDArray[np.uint64]
-    spare: NDArray[np.uint64]
-    items: NDArray[np.int64]
-    hashes: NDArray[np.uint32]
-    offered: NDArray[np.int64]
-
-
 def make_lanes(lanes: int, k: int, max_knns: int, reached: int) -> LaneArrays:
     """Lanes before their first step; `reached` is the most states that S' can have."""
     room = k + max_knns
@@ -122,10 +122,70 @@ def make_lanes(lanes: int, k: int, max_knns: int, reached: int) -> LaneArrays:
     )
 
 
-def make_scratch(k: int, max_knns: int, reached: int, pointers: int = 4096) -> Scratch:
-    """Room for one thread; `pointers` is how many are followed without further room."""
+@dataclass(frozen=True)
+class Counters:
+    """Sums over lanes; `saved` counts only positions that a later search followed."""
+
+    positions: int
+    searches: int
+    saved: int
+    states_capped: int
+    candidates_capped: int
+    empty: int
+
+    @classmethod
+    def of(cls, rows: NDArray[np.int64]) -> "Counters":
+        """Add up the counters of lanes, one per row."""
+        total = rows.sum(axis=0)
+        return cls(
+            positions=int(total[POSITIONS]),
+            searches=int(total[SEARCHES]),
+            saved=int(total[SAVED]),
+            states_capped=int(total[STATES_CAPPED]),
+            candidates_capped=int(total[CANDIDATES_CAPPED]),
+            empty=int(total[EMPTY]),
+        )
+
+    @property
+    def foss(self) -> float:
+        """Fraction of saved searches, over all positions."""
+        return 1 - self.searches / self.positions if self.positions else 0.0
+
+    @property
+    def reference_foss(self) -> float:
+        """FoSS as the authors' code counts it: without what follows the last search."""
+        counted = self.saved + self.searches
+        return self.saved / counted if counted else 0.0
+
+
+class Scratch(NamedTuple):
+    """Room for one thread's working sets. `runs` holds a row per state of S.
+
+    Sets of pointers that do not fit get room of their own for the step: it grows with the number
+    of pointers followed, never with N.
+    """
+
+    runs: NDArray[np.int64]
+    scored: NDArray[np.int64]
+    pointers: NDArray[np.int64]
+    nearest: NDArray[np.float32]
+    table: NDArray[np.int64]
+    places: NDArray[np.int64]
+    state_table: NDArray[np.int64]
+    state_places: NDArray[np.int64]
+    reached: NDArray[np.int64]
+    counts: NDArray[np.int64]
+    ranks: NDArray[np.uint64]
+    spare: NDArray[np.uint64]
+    items: NDArray[np.int64]
+    hashes: NDArray[np.uint32]
+    offered: NDArray[np.int64]
+
+
+def make_scratch(k: int, max_knns: int, reached: int) -> Scratch:
+    """Room for one thread."""
     room = k + max_knns
-    followed = max(pointers, room)
+    followed = max(POINTERS, room)
     table = 1 << (2 * followed - 1).bit_length()
     states = 1 << (2 * max(followed, reached + k) - 1).bit_length()
     ranked = max(followed, 2 * max_knns + 64)
@@ -145,4 +205,58 @@ def make_scratch(k: int, max_knns: int, reached: int, pointers: int = 4096) -> S
         items=np.empty(ranked, np.int64),
         hashes=np.empty(256, np.uint32),
         offered=np.empty(256, np.int64),
+    )
+
+
+class StepRoom(NamedTuple):
+    """Arrays for P and S', as long as F; tables are `size` long.
+
+    `nearest` is the distance of the nearest scored candidate that leads to a pointer, and `counts`
+    says how many pointers lead to each state of `reached`. A table holds keys, and `places` beside
+    it says where they are in their list.
+    """
+
+    size: Whole
+    pointers: NDArray[np.int64]
+    nearest: NDArray[np.float32]
+    table: NDArray[np.int64]
+    places: NDArray[np.int64]
+    reached: NDArray[np.int64]
+    counts: NDArray[np.int64]
+    state_table: NDArray[np.int64]
+    state_places: NDArray[np.int64]
+    ranks: NDArray[np.uint64]
+    spare: NDArray[np.uint64]
+
+
+@compiled
+def room_for(scratch: Scratch, total: Whole) -> StepRoom:
+    """The thread's own room if F, which has `total` members, fits; else new room for this step."""
+    size = table_size(total)
+    if total <= scratch.pointers.shape[0]:
+        return StepRoom(
+            size,
+            scratch.pointers,
+            scratch.nearest,
+            scratch.table,
+            scratch.places,
+            scratch.reached,
+            scratch.counts,
+            scratch.state_table,
+            scratch.state_places,
+            scratch.ranks,
+            scratch.spare,
+        )
+    return StepRoom(
+        size,
+        np.empty(total, np.int64),
+        np.empty(total, np.float32),
+        np.empty(size, np.int64),
+        np.empty(size, np.int64),
+        np.empty(total, np.int64),
+        np.empty(total, np.int64),
+        np.empty(size, np.int64),
+        np.empty(size, np.int64),
+        np.empty(total, np.uint64),
+        np.empty(total, np.uint64),
     )

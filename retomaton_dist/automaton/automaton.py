@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from retomaton_dist.automaton.arrays import Columns
-from retomaton_dist.automaton.codecs import Codec, Queries, fp16_codec, pq_codec, read_only
-from retomaton_dist.automaton.finding import find_slots
-from retomaton_dist.automaton.measuring_pq import WORDS, PqCodes
-from retomaton_dist.automaton.threads import Threads
+from retomaton_dist.codec.codec import Codec, Queries, fp16_codec, pq_codec, read_only
+from retomaton_dist.codec.pq import WORDS, PqCodes
+from retomaton_dist.codec.threads import Threads
+from retomaton_dist.compiled import compiled
 from retomaton_dist.errors import BadInput
 from storage.automaton import AutomatonFiles
 
@@ -132,6 +132,25 @@ class Automaton:
         if not 0 <= number < self.states:
             raise BadInput(f"state {state} is outside 0..{self.states - 1}")
         return number
+
+
+@compiled
+def find_slots(
+    columns: Columns,
+    entries: NDArray[np.int64],
+    slots: NDArray[np.int64],
+    values: NDArray[np.int32],
+) -> None:
+    """Fill in slot and value of every entry; -1 and 0 where there is no such entry."""
+    end = columns.values.shape[0]
+    for row in range(entries.shape[0]):
+        for i in range(entries.shape[1]):
+            known = 0 <= entries[row, i] < end
+            slots[row, i] = np.int64(columns.slots[entries[row, i]]) if known else -1
+        for i in range(entries.shape[1]):
+            known = 0 <= slots[row, i] < end
+            slots[row, i] = slots[row, i] if known else -1
+            values[row, i] = columns.values[slots[row, i]] if known else 0
 
 
 def _codec(files: AutomatonFiles) -> Codec:

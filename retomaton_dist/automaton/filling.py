@@ -1,10 +1,28 @@
-"""The rest of W: members of the reached states, after the pointers, up to max_knns."""
+"""W = P, then the other members of S'; the first max_knns of that.
+
+`hashed` (the paper's walk): pointers once, then the other members in the order of their hashes.
+`listed` (the authors' code): pointers, then all members, states with most pointers first, by entry.
+"""
 
 import numpy as np
-from numpy.typing import NDArray
 
-from retomaton_dist.automaton.arrays import Columns, LaneArrays, Rules, Scratch
-from retomaton_dist.automaton.tables import FREE, entry_hash, keep_lowest, place_of
+from retomaton_dist.automaton.arrays import (
+    CANDIDATES_CAPPED,
+    Columns,
+    LaneArrays,
+    Rules,
+    Scratch,
+    StepRoom,
+    range_of,
+)
+from retomaton_dist.automaton.tables import (
+    FREE,
+    entry_hash,
+    keep_lowest,
+    place_of,
+    rank_of,
+    step_key,
+)
 from retomaton_dist.compiled import Whole, compiled
 
 _LOW = np.uint64(0xFFFFFFFF)
@@ -13,19 +31,24 @@ _SPAN = 4294967296.0
 
 
 @compiled
-def range_of(columns: Columns, state: Whole) -> tuple[Whole, Whole]:
-    """Slots of a state's members: first, and one past the last."""
-    low, high = np.int64(columns.offsets[state]), np.int64(columns.offsets[state + 1])
-    return max(low, np.int64(0)), min(high, np.int64(columns.values.shape[0]))
-
-
-@compiled
-def _members(columns: Columns, lanes: LaneArrays, lane: Whole) -> Whole:
-    total = np.int64(0)
-    for i in range(lanes.reached_counts[lane]):
-        low, high = range_of(columns, np.int64(lanes.reached[lane, i]))
-        total += max(high - low, 0)
-    return total
+def fill(
+    columns: Columns,
+    lanes: LaneArrays,
+    rules: Rules,
+    scratch: Scratch,
+    lane: Whole,
+    room: StepRoom,
+    pointers: Whole,
+    inside: Whole,
+) -> None:
+    """Give the lane its W. The room holds so many pointers, of which `inside` lead into S'."""
+    key = step_key(rules.seed, lanes.documents[lane], lanes.steps[lane])
+    whole = _take_pointers(columns, lanes, rules, lane, room, pointers, key)
+    if rules.hashed:
+        filled = _fill_hashed(columns, lanes, rules, scratch, lane, room, inside, key)
+    else:
+        filled = _fill_listed(columns, lanes, rules, scratch, lane, room)
+    lanes.counters[lane, CANDIDATES_CAPPED] += not (whole and filled)
 
 
 @compiled
@@ -37,15 +60,113 @@ def _add(lanes: LaneArrays, lane: Whole, slot: Whole, pointed: bool) -> None:
 
 
 @compiled
-def _add_others(
-    columns: Columns, lanes: LaneArrays, lane: Whole, table: NDArray[np.int64], size: Whole
+def _is_pointer(room: StepRoom, slot: Whole) -> bool:
+    known: bool = room.table[place_of(room.table, room.size, slot)] != FREE
+    return known
+
+
+# P
+
+
+@compiled
+def _take_pointers(
+    columns: Columns,
+    lanes: LaneArrays,
+    rules: Rules,
+    lane: Whole,
+    room: StepRoom,
+    count: Whole,
+    key: np.uint32,
+) -> bool:
+    """Begin W with P; return whether all of it found room."""
+    first = min(count, rules.max_knns)
+    if first < count:
+        _choose_pointers(columns, room, count, first, rules.hashed, key)
+    for i in range(first):
+        lanes.walked[lane, i] = room.pointers[i]
+        lanes.walked_pointed[lane, i] = True
+    lanes.walked_counts[lane] = first
+    return first == count
+
+
+@compiled
+def _choose_pointers(
+    columns: Columns, room: StepRoom, count: Whole, most: Whole, hashed: bool, key: np.uint32
 ) -> None:
+    """Bring the first `most` pointers to the front: nearest first, then by hash or by entry."""
+    for i in range(count):
+        entry = np.int64(columns.entries[room.pointers[i]])
+        within = entry_hash(entry, key) if hashed else np.uint32(entry)
+        room.ranks[i] = rank_of(room.nearest[i], within)
+    keep_lowest(room.ranks, room.pointers, count, most, room.spare)
+
+
+# The other members of S', hashed
+
+
+@compiled
+def _fill_hashed(
+    columns: Columns,
+    lanes: LaneArrays,
+    rules: Rules,
+    scratch: Scratch,
+    lane: Whole,
+    room: StepRoom,
+    inside: Whole,
+    key: np.uint32,
+) -> bool:
+    """Add the members of S' that are not pointers, by hash; return whether all found room."""
+    wanted = rules.max_knns - lanes.walked_counts[lane]
+    others = _members(columns, lanes, lane) - inside
+    if others <= wanted:
+        _add_others(columns, lanes, lane, room)
+        return True
+    if not wanted:
+        return False
+    limit = _first_limit(wanted, others)
+    count: Whole = 0
+    while True:
+        widest = limit == _ALL
+        for i in range(lanes.reached_counts[lane]):
+            low, high = range_of(columns, np.int64(lanes.reached[lane, i]))
+            count, limit = _offer_hashed(
+                columns, low, high, key, limit, wanted, count, scratch, room
+            )
+        if count >= wanted or widest:
+            break
+        count, limit = 0, _ALL
+    if count > wanted:
+        keep_lowest(scratch.ranks, scratch.items, count, wanted, scratch.spare)
+    for i in range(min(count, wanted)):
+        _add(lanes, lane, scratch.items[i], False)
+    return False
+
+
+@compiled
+def _members(columns: Columns, lanes: LaneArrays, lane: Whole) -> Whole:
+    """How many members S' has."""
+    total = np.int64(0)
+    for i in range(lanes.reached_counts[lane]):
+        low, high = range_of(columns, np.int64(lanes.reached[lane, i]))
+        total += max(high - low, 0)
+    return total
+
+
+@compiled
+def _add_others(columns: Columns, lanes: LaneArrays, lane: Whole, room: StepRoom) -> None:
     """Add all members that are not pointers: there is room for them."""
     for i in range(lanes.reached_counts[lane]):
         low, high = range_of(columns, np.int64(lanes.reached[lane, i]))
         for slot in range(low, high):
-            if table[place_of(table, size, slot)] == FREE:
+            if not _is_pointer(room, slot):
                 _add(lanes, lane, slot, False)
+
+
+@compiled
+def _first_limit(wanted: Whole, others: Whole) -> np.uint64:
+    """A rank that a little more than `wanted` of so many members fall below, most likely."""
+    share = (wanted + 4.0 * np.sqrt(float(wanted)) + 16.0) / others
+    return _ALL if share >= 1.0 else np.uint64(share * _SPAN) << np.uint64(32)
 
 
 @compiled
@@ -58,12 +179,11 @@ def _offer_hashed(
     wanted: Whole,
     count: Whole,
     scratch: Scratch,
-    table: NDArray[np.int64],
-    size: Whole,
+    room: StepRoom,
 ) -> tuple[Whole, np.uint64]:
     """Offer a state's members of rank up to `limit`; return how many are held, and the limit.
 
-    When the room is full, only the `wanted` lowest stay and the limit falls to the last of them.
+    When the scratch is full, only the `wanted` lowest stay and the limit falls to the last of them.
     """
     hashes, offered, ranks, items = scratch.hashes, scratch.offered, scratch.ranks, scratch.items
     entries = columns.entries
@@ -81,7 +201,7 @@ def _offer_hashed(
             rank = (np.uint64(hashes[offered[j]]) << np.uint64(32)) | (
                 np.uint64(entries[slot]) & _LOW
             )
-            if rank > limit or table[place_of(table, size, slot)] != FREE:
+            if rank > limit or _is_pointer(room, slot):
                 continue
             if count == ranks.shape[0]:
                 limit = keep_lowest(ranks, items, count, wanted, scratch.spare)
@@ -92,53 +212,29 @@ def _offer_hashed(
     return count, limit
 
 
-@compiled
-def _first_limit(wanted: Whole, others: Whole) -> np.uint64:
-    """A rank that a little more than `wanted` of so many members fall below, most likely."""
-    share = (wanted + 4.0 * np.sqrt(float(wanted)) + 16.0) / others
-    return _ALL if share >= 1.0 else np.uint64(share * _SPAN) << np.uint64(32)
+# All members of S', listed
 
 
 @compiled
-def fill_hashed(
+def _fill_listed(
     columns: Columns,
     lanes: LaneArrays,
     rules: Rules,
     scratch: Scratch,
     lane: Whole,
-    key: np.uint32,
-    inside: Whole,
-    table: NDArray[np.int64],
-    size: Whole,
+    room: StepRoom,
 ) -> bool:
-    """Add the other members of S' by hash; return whether all found room.
-
-    `table` holds P, of which `inside` are members of S'.
-    """
-    wanted = rules.max_knns - lanes.walked_counts[lane]
-    others = _members(columns, lanes, lane) - inside
-    if others <= wanted:
-        _add_others(columns, lanes, lane, table, size)
-        return True
-    if not wanted:
-        return False
-    limit = _first_limit(wanted, others)
-    count: Whole = 0
-    while True:
-        widest = limit == _ALL
-        for i in range(lanes.reached_counts[lane]):
-            low, high = range_of(columns, np.int64(lanes.reached[lane, i]))
-            count, limit = _offer_hashed(
-                columns, low, high, key, limit, wanted, count, scratch, table, size
-            )
-        if count >= wanted or widest:
-            break
-        count, limit = 0, _ALL
-    if count > wanted:
-        keep_lowest(scratch.ranks, scratch.items, count, wanted, scratch.spare)
-    for i in range(min(count, wanted)):
-        _add(lanes, lane, scratch.items[i], False)
-    return False
+    """Add the members of S', pointers or not; return whether all found room."""
+    for i in range(lanes.reached_counts[lane]):
+        wanted = rules.max_knns - lanes.walked_counts[lane]
+        low, high = range_of(columns, np.int64(lanes.reached[lane, i]))
+        if high - low > wanted:
+            if wanted:
+                _add_lowest(columns, lanes, lane, low, high, wanted, scratch, room)
+            return False
+        for slot in range(low, high):
+            _add(lanes, lane, slot, _is_pointer(room, slot))
+    return True
 
 
 @compiled
@@ -150,8 +246,7 @@ def _add_lowest(
     high: Whole,
     wanted: Whole,
     scratch: Scratch,
-    table: NDArray[np.int64],
-    size: Whole,
+    room: StepRoom,
 ) -> None:
     """Add the `wanted` lowest entries of a state."""
     ranks, items = scratch.ranks, scratch.items
@@ -169,30 +264,4 @@ def _add_lowest(
         count += 1
     keep_lowest(ranks, items, count, wanted, scratch.spare)
     for i in range(wanted):
-        _add(lanes, lane, items[i], table[place_of(table, size, items[i])] != FREE)
-
-
-@compiled
-def fill_listed(
-    columns: Columns,
-    lanes: LaneArrays,
-    rules: Rules,
-    scratch: Scratch,
-    lane: Whole,
-    table: NDArray[np.int64],
-    size: Whole,
-) -> bool:
-    """Add the members of S', pointers or not: states with most pointers first, by entry.
-
-    `table` holds P. Return whether all found room.
-    """
-    for i in range(lanes.reached_counts[lane]):
-        wanted = rules.max_knns - lanes.walked_counts[lane]
-        low, high = range_of(columns, np.int64(lanes.reached[lane, i]))
-        if high - low > wanted:
-            if wanted:
-                _add_lowest(columns, lanes, lane, low, high, wanted, scratch, table, size)
-            return False
-        for slot in range(low, high):
-            _add(lanes, lane, slot, table[place_of(table, size, slot)] != FREE)
-    return True
+        _add(lanes, lane, items[i], _is_pointer(room, items[i]))

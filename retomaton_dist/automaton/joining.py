@@ -1,4 +1,10 @@
-"""The second half of a step: candidates = N ++ W, and S = S' united with states(N)."""
+"""The second half of a step: from N, which a search found, and W to the candidates and S.
+
+    candidates = N ++ W                 _list_neighbours, _list_walked
+    S  = S' united with states(N)       _unite_states
+
+The lines are those of "One step" in docs/algorithm.md; N is given, W and S' are `following`'s.
+"""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,10 +19,93 @@ from retomaton_dist.automaton.arrays import (
     LaneArrays,
     Rules,
     Scratch,
+    next_of,
 )
-from retomaton_dist.automaton.runs import find_runs, find_scored
+from retomaton_dist.automaton.following import find_runs, find_scored
 from retomaton_dist.automaton.tables import FREE, place_of, table_size
 from retomaton_dist.compiled import Whole, compiled
+
+
+@compiled
+def join(
+    columns: Columns,
+    lanes: LaneArrays,
+    rules: Rules,
+    scratch: Scratch,
+    chosen: NDArray[np.int64],
+    rows: NDArray[np.int64],
+    slots: NDArray[np.int64],
+    values: NDArray[np.int32],
+    distances: NDArray[np.float32],
+) -> None:
+    """Give the chosen lanes their candidates; the distances of W are left to be measured.
+
+    Lanes that search take row `rows[i]` of what was found.
+    """
+    for i in range(chosen.shape[0]):
+        lane = chosen[i]
+        size = table_size(slots.shape[1] + lanes.walked_counts[lane])
+        scratch.table[:size] = FREE
+        lanes.searched[lane] = 0
+        if lanes.searching[lane]:
+            found = slots[rows[i]]
+            _mark_pointed(columns, lanes, rules, lane, found, scratch, size)
+            _list_neighbours(
+                lanes,
+                lane,
+                found,
+                values[rows[i]],
+                distances[rows[i]],
+                scratch,
+                size,
+                rules.keep_duplicates,
+            )
+        _list_walked(columns, lanes, rules, lane, scratch, size)
+        _unite_states(columns, lanes, lane, scratch)
+        _count(lanes, lane)
+
+
+@compiled
+def _mark_pointed(
+    columns: Columns,
+    lanes: LaneArrays,
+    rules: Rules,
+    lane: Whole,
+    neighbours: NDArray[np.int64],
+    scratch: Scratch,
+    size: Whole,
+) -> None:
+    """Put the neighbours into the table and note in `items` which of them are in P.
+
+    Where P was too large to be kept, the pointers are followed once more.
+    """
+    scratch.items[: neighbours.shape[0]] = 0
+    for i in range(neighbours.shape[0]):
+        place = place_of(scratch.table, size, neighbours[i])
+        if neighbours[i] >= 0 and scratch.table[place] == FREE:
+            scratch.table[place] = neighbours[i]
+            scratch.places[place] = i
+    if lanes.pointers[lane] <= lanes.followed.shape[1]:
+        for i in range(lanes.pointers[lane]):
+            _mark(lanes.followed[lane, i], scratch, size)
+    elif rules.follow_members:
+        runs = scratch.runs[: lanes.state_counts[lane]]
+        find_runs(columns, lanes, lane, runs)
+        for i in range(runs.shape[0]):
+            for slot in range(runs[i, 0], runs[i, 1]):
+                _mark(next_of(columns, slot), scratch, size)
+    else:
+        for i in scratch.scored[: find_scored(lanes, lane, scratch.scored)]:
+            _mark(next_of(columns, lanes.slots[lane, i]), scratch, size)
+
+
+@compiled
+def _mark(slot: Whole, scratch: Scratch, size: Whole) -> None:
+    if slot < 0:
+        return
+    place = place_of(scratch.table, size, slot)
+    if scratch.table[place] != FREE:
+        scratch.items[scratch.places[place]] = 1
 
 
 @compiled
@@ -44,52 +133,6 @@ def _list_neighbours(
         lanes.pointed[lane, count] = scratch.items[first] == 1
         count += 1
     lanes.searched[lane] = count
-
-
-@compiled
-def _mark(slot: Whole, scratch: Scratch, size: Whole) -> None:
-    place = place_of(scratch.table, size, slot)
-    if scratch.table[place] != FREE:
-        scratch.items[scratch.places[place]] = 1
-
-
-@compiled
-def _mark_pointed(
-    columns: Columns,
-    lanes: LaneArrays,
-    rules: Rules,
-    lane: Whole,
-    neighbours: NDArray[np.int64],
-    scratch: Scratch,
-    size: Whole,
-) -> None:
-    """Put the neighbours into the table and note in `items` which of them are in P.
-
-    Where P was too large to be kept, the pointers are followed once more.
-    """
-    nexts, end = columns.nexts, columns.values.shape[0]
-    scratch.items[: neighbours.shape[0]] = 0
-    for i in range(neighbours.shape[0]):
-        place = place_of(scratch.table, size, neighbours[i])
-        if neighbours[i] >= 0 and scratch.table[place] == FREE:
-            scratch.table[place] = neighbours[i]
-            scratch.places[place] = i
-    if lanes.pointers[lane] <= lanes.followed.shape[1]:
-        for i in range(lanes.pointers[lane]):
-            _mark(lanes.followed[lane, i], scratch, size)
-    elif rules.follow_members:
-        runs = scratch.runs[: lanes.state_counts[lane]]
-        find_runs(columns, lanes, lane, runs)
-        for i in range(runs.shape[0]):
-            for slot in range(runs[i, 0], runs[i, 1]):
-                if 0 <= np.int64(nexts[slot]) < end:
-                    _mark(np.int64(nexts[slot]), scratch, size)
-    else:
-        alike = find_scored(lanes, lane, lanes.tokens[lane], scratch.scored)
-        for i in scratch.scored[:alike]:
-            slot = lanes.slots[lane, i]
-            if 0 <= np.int64(nexts[slot]) < end:
-                _mark(np.int64(nexts[slot]), scratch, size)
 
 
 @compiled
@@ -146,42 +189,3 @@ def _count(lanes: LaneArrays, lane: Whole) -> None:
     else:
         counters[RUN] += 1
     lanes.steps[lane] += 1
-
-
-@compiled
-def join(
-    columns: Columns,
-    lanes: LaneArrays,
-    rules: Rules,
-    scratch: Scratch,
-    chosen: NDArray[np.int64],
-    rows: NDArray[np.int64],
-    slots: NDArray[np.int64],
-    values: NDArray[np.int32],
-    distances: NDArray[np.float32],
-) -> None:
-    """Give the chosen lanes their candidates; the distances of W are left to be measured.
-
-    Lanes that search take row `rows[i]` of what was found.
-    """
-    for i in range(chosen.shape[0]):
-        lane = chosen[i]
-        size = table_size(slots.shape[1] + lanes.walked_counts[lane])
-        scratch.table[:size] = FREE
-        lanes.searched[lane] = 0
-        if lanes.searching[lane]:
-            found = slots[rows[i]]
-            _mark_pointed(columns, lanes, rules, lane, found, scratch, size)
-            _list_neighbours(
-                lanes,
-                lane,
-                found,
-                values[rows[i]],
-                distances[rows[i]],
-                scratch,
-                size,
-                rules.keep_duplicates,
-            )
-        _list_walked(columns, lanes, rules, lane, scratch, size)
-        _unite_states(columns, lanes, lane, scratch)
-        _count(lanes, lane)

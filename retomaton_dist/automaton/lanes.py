@@ -6,6 +6,8 @@ A step of a lane is three calls:
     lanes.join(queries, neighbours)                  # candidates, measured
     sums = lanes.log_sums(targets, temperatures)     # or lanes.distributions(...)
 
+Their kernels are `following` (which calls `filling`), `joining` and `summing`; the codec measures.
+
 Results do not depend on the number of threads nor on which lanes advance together. One `Lanes`
 serves one thread at a time; any number of them may share an automaton.
 """
@@ -19,15 +21,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from retomaton_dist.automaton import following, joining, summing
-from retomaton_dist.automaton.arrays import LaneArrays, Rules, make_lanes, make_scratch
+from retomaton_dist.automaton.arrays import Counters, LaneArrays, Rules, make_lanes, make_scratch
 from retomaton_dist.automaton.automaton import Automaton, Neighbours
-from retomaton_dist.automaton.codecs import Queries
-from retomaton_dist.automaton.counters import Counters
-from retomaton_dist.automaton.threads import Threads
 from retomaton_dist.automaton.walk_settings import WalkSettings, check_tau, check_walk
+from retomaton_dist.codec.codec import Queries
+from retomaton_dist.codec.threads import Threads
 from retomaton_dist.errors import BadInput
 
-Kernel = Callable[..., None]
 Chosen = NDArray[np.int64]
 
 
@@ -134,15 +134,21 @@ class Lanes:
         if len(row) and not 0 <= row.min() <= row.max() < queries.rows:
             raise BadInput(f"{len(chosen)} lanes and {queries.rows} queries do not match")
         found = self._found(neighbours, chosen, queries.rows)
-        codec = self.automaton.codec
+        codec, arrays = self.automaton.codec, self.arrays
 
         def work(share: int, part: slice) -> None:
             scratch = self._scratch[share]
             of_lane = chosen[part], row[part]
-            joining.join(
-                self.automaton.columns, self.arrays, self._rules, scratch, *of_lane, *found
+            joining.join(self.automaton.columns, arrays, self._rules, scratch, *of_lane, *found)
+            codec.measure(
+                queries,
+                row[part],
+                arrays.slots,
+                arrays.distances,
+                chosen[part],
+                arrays.searched,
+                arrays.counts,
             )
-            codec.measure_lanes(codec.codes, queries.ready, self.arrays, *of_lane)
 
         self._share(work, chosen)
         self._advanced[chosen] = False
@@ -210,9 +216,8 @@ class Lanes:
         self._threads.close()
 
     def _share(self, work: Callable[[int, slice], None], chosen: Chosen) -> None:
-        shares = max(1, min(self._threads.count, len(chosen)))
         with self._busy:
-            self._threads.run(lambda share: work(share, _part(len(chosen), share, shares)), shares)
+            self._threads.run(work, len(chosen))
 
     def _chosen(self, lanes: ArrayLike | None) -> Chosen:
         if lanes is None:
@@ -241,10 +246,6 @@ class Lanes:
                 f"row per query, of k = {self.settings.k} at most"
             )
         return tuple(neighbours)
-
-
-def _part(count: int, share: int, shares: int) -> slice:
-    return slice(share * count // shares, (share + 1) * count // shares)
 
 
 def _rules(settings: WalkSettings) -> Rules:

@@ -1,39 +1,15 @@
-"""Slot order = (state, value, entry), made in memory; the stage `compile` makes it by units."""
+"""Slot order = (state, value, entry), and kernels that put entries into it.
+
+The stage `compile` lays out an automaton with them, a unit at a time; each kernel is one sweep.
+"""
+
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from retomaton_dist.automaton.arrays import Columns, Ids
-from storage.automaton import id_type
-
-
-def arrange(
-    state_of_entry: ArrayLike, values: ArrayLike, pointers: ArrayLike, states: int | None = None
-) -> Columns:
-    """Lay out entries whose states, values and pointers (-1: none) are given, in entry order."""
-    state, value = np.asarray(state_of_entry, np.uint32), np.asarray(values, np.int32)
-    ids = id_type(len(state))
-    entries = slot_order(state, value).astype(ids)
-    slots = np.empty(len(state), ids)
-    slots[entries] = np.arange(len(state), dtype=ids)
-    count = int(state.max()) + 1 if states is None else states
-    offsets = np.zeros(count + 1, ids)
-    np.cumsum(np.bincount(state, minlength=count), out=offsets[1:])
-    return Columns(
-        offsets=offsets,
-        values=value[entries],
-        nexts=next_slots(np.asarray(pointers, np.int64)[entries], slots),
-        states=state[entries],
-        entries=entries,
-        slots=slots,
-    )
-
-
-def next_slots(pointers: NDArray[np.int64], slots: Ids) -> Ids:
-    """Slots of the entries pointed to; where there is none, the type's own -1."""
-    nexts: Ids = slots[np.maximum(pointers, 0)]
-    nexts[pointers < 0] = np.array(-1).astype(slots.dtype)
-    return nexts
+from retomaton_dist.automaton.arrays import Ids
+from retomaton_dist.compiled import Whole, compiled
 
 
 def slot_order(states: Ids, values: NDArray[np.int32]) -> NDArray[np.int64]:
@@ -52,3 +28,57 @@ def slot_order(states: Ids, values: NDArray[np.int32]) -> NDArray[np.int64]:
     packed.sort()
     packed &= (1 << place_bits) - 1
     return packed
+
+
+@compiled
+def pick(numbers: Ids, first: Whole, last: Whole, found: Ids) -> Whole:
+    """List where numbers are in first..last-1, as far as there is room; return how many are.
+
+    The last place of `found` is not for the list.
+    """
+    # Written whether wanted or not, without a branch; the next one wanted is written over it.
+    spare = found.shape[0] - 1
+    count: Whole = 0
+    for i in range(numbers.shape[0]):
+        found[min(count, spare)] = i
+        count += first <= np.int64(numbers[i]) < last
+    return count
+
+
+@compiled
+def place_rows(
+    source: NDArray[Any], entries: Ids, places: Ids, first: Whole, out: NDArray[Any]
+) -> None:
+    """Copy the row of entries[i] to out[places[i] - first], where that is inside of it."""
+    for i in range(entries.shape[0]):
+        place = places[i] - first
+        if 0 <= place < out.shape[0]:
+            for j in range(out.shape[1]):
+                out[place, j] = source[entries[i], j]
+
+
+def words(rows: NDArray[Any]) -> NDArray[Any]:
+    """The same rows [N, ...] seen as [N, words] of the widest type that fits: copied faster."""
+    flat = rows.reshape(len(rows), -1)
+    size = flat.shape[1] * flat.itemsize
+    kind = next(kind for kind in ("u8", "u4", "u2", "u1") if not size % np.dtype(kind).itemsize)
+    return flat.view(kind)
+
+
+@compiled
+def invert(entries: Ids, first: Whole, slots: Ids) -> None:
+    """Note the slots of those entries that lie in first.., as many as there is room for."""
+    room = slots.shape[0]
+    for slot in range(entries.shape[0]):
+        place = np.int64(entries[slot]) - first
+        if 0 <= place < room:
+            slots[place] = slot
+
+
+@compiled
+def link(pointers: NDArray[np.int64], slots: Ids, entries: Ids, places: Ids, nexts: Ids) -> None:
+    """Put the slot that entries[i] points to at nexts[places[i]]; none leaves it as it is."""
+    for i in range(entries.shape[0]):
+        pointer = pointers[entries[i]]
+        if 0 <= pointer < slots.shape[0]:
+            nexts[places[i]] = slots[pointer]

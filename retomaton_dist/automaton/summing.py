@@ -1,4 +1,7 @@
-"""From candidates to probabilities: log-sums for a grid of temperatures, and sparse distributions.
+"""From candidates to probabilities, the end of a step.
+
+Kernels make log-sums for a grid of temperatures or sparse distributions; plain functions below
+them make p_auto of log-sums, and p of p_auto and p_lm.
 
 A candidate weighs exp(-distance / temperature), times the pointer weight if it is in P. So four
 sums say everything about one target: over the candidates with its value and over all, each for
@@ -8,11 +11,13 @@ those in P (pointed) and for the others. No vector of the vocabulary's size is e
 import math
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from retomaton_dist.automaton.arrays import LaneArrays
 from retomaton_dist.automaton.tables import FREE, place_of, table_size
 from retomaton_dist.compiled import Whole, compiled
+
+Floats = NDArray[np.float64]
 
 # Axes of log-sums: [..., TARGET or ALL, POINTED or OTHER].
 TARGET, ALL = 0, 1
@@ -23,7 +28,25 @@ _LEAST = math.exp(-_FAR)
 
 
 @compiled
-def _nearest(lanes: LaneArrays, lane: Whole, target: Whole, nearest: NDArray[np.float64]) -> None:
+def log_sums(
+    lanes: LaneArrays,
+    chosen: NDArray[np.int64],
+    targets: NDArray[np.int32],
+    temperatures: Floats,
+    out: Floats,
+) -> None:
+    """Fill out[i, j, TARGET or ALL, POINTED or OTHER] for chosen lane i and temperature j.
+
+    It is log sum exp(-distance / temperature), and -infinity where there is no candidate.
+    """
+    nearest = np.empty((2, 2))
+    for i in range(chosen.shape[0]):
+        _nearest(lanes, chosen[i], targets[i], nearest)
+        _add_up(lanes, chosen[i], targets[i], temperatures, nearest, out[i])
+
+
+@compiled
+def _nearest(lanes: LaneArrays, lane: Whole, target: Whole, nearest: Floats) -> None:
     nearest[:] = np.inf
     for i in range(lanes.counts[lane]):
         group = POINTED if lanes.pointed[lane, i] else OTHER
@@ -34,43 +57,13 @@ def _nearest(lanes: LaneArrays, lane: Whole, target: Whole, nearest: NDArray[np.
 
 
 @compiled
-def _exponential(distance: float, nearest: float, temperature: float) -> float:
-    exponent = (nearest - distance) / temperature
-    return math.exp(exponent) if exponent > -_FAR else 0.0
-
-
-@compiled
-def _add_powers(
-    sums: NDArray[np.float64],
-    which: Whole,
-    group: Whole,
-    temperatures: NDArray[np.float64],
-    behind: float,
-) -> None:
-    """Add exp(-behind / temperature) to the sums of every temperature, from the last to the first.
-
-    Where a temperature is half of the one after it, its weight is that one's square: a grid of
-    powers of two costs one exponential.
-    """
-    weight = 0.0
-    for j in range(temperatures.shape[0] - 1, -1, -1):
-        if j + 1 < temperatures.shape[0] and temperatures[j] * 2.0 == temperatures[j + 1]:
-            weight *= weight
-        else:
-            weight = math.exp(-behind / temperatures[j])
-        if weight < _LEAST:
-            weight = 0.0
-        sums[j, which, group] += weight
-
-
-@compiled
 def _add_up(
     lanes: LaneArrays,
     lane: Whole,
     target: Whole,
-    temperatures: NDArray[np.float64],
-    nearest: NDArray[np.float64],
-    sums: NDArray[np.float64],
+    temperatures: Floats,
+    nearest: Floats,
+    sums: Floats,
 ) -> None:
     sums[:] = 0.0
     for i in range(lanes.counts[lane]):
@@ -90,21 +83,56 @@ def _add_up(
 
 
 @compiled
-def log_sums(
+def _add_powers(
+    sums: Floats,
+    which: Whole,
+    group: Whole,
+    temperatures: Floats,
+    behind: float,
+) -> None:
+    """Add exp(-behind / temperature) to the sums of every temperature, from the last to the first.
+
+    Where a temperature is half of the one after it, its weight is that one's square: a grid of
+    powers of two costs one exponential.
+    """
+    weight = 0.0
+    for j in range(temperatures.shape[0] - 1, -1, -1):
+        if j + 1 < temperatures.shape[0] and temperatures[j] * 2.0 == temperatures[j + 1]:
+            weight *= weight
+        else:
+            weight = math.exp(-behind / temperatures[j])
+        if weight < _LEAST:
+            weight = 0.0
+        sums[j, which, group] += weight
+
+
+@compiled
+def distributions(
     lanes: LaneArrays,
     chosen: NDArray[np.int64],
-    targets: NDArray[np.int32],
-    temperatures: NDArray[np.float64],
-    out: NDArray[np.float64],
+    temperature: float,
+    pointer_weight: float,
+    tokens: NDArray[np.int32],
+    probabilities: Floats,
+    counts: NDArray[np.int64],
 ) -> None:
-    """Fill out[i, j, TARGET or ALL, POINTED or OTHER] for chosen lane i and temperature j.
-
-    It is log sum exp(-distance / temperature), and -infinity where there is no candidate.
-    """
-    nearest = np.empty((2, 2))
+    """Fill row i with the values among the candidates of chosen lane i and their p_auto."""
+    size = table_size(lanes.slots.shape[1])
+    table, places = np.empty(size, np.int64), np.empty(size, np.int64)
     for i in range(chosen.shape[0]):
-        _nearest(lanes, chosen[i], targets[i], nearest)
-        _add_up(lanes, chosen[i], targets[i], temperatures, nearest, out[i])
+        counts[i] = _gather(
+            lanes,
+            chosen[i],
+            temperature,
+            pointer_weight,
+            tokens[i],
+            probabilities[i],
+            table,
+            places,
+        )
+        total = probabilities[i, : counts[i]].sum()
+        if total > 0:
+            probabilities[i, : counts[i]] /= total
 
 
 @compiled
@@ -114,7 +142,7 @@ def _gather(
     temperature: float,
     pointer_weight: float,
     tokens: NDArray[np.int32],
-    weights: NDArray[np.float64],
+    weights: Floats,
     table: NDArray[np.int64],
     places: NDArray[np.int64],
 ) -> Whole:
@@ -144,29 +172,41 @@ def _gather(
 
 
 @compiled
-def distributions(
+def _exponential(distance: float, nearest: float, temperature: float) -> float:
+    exponent = (nearest - distance) / temperature
+    return math.exp(exponent) if exponent > -_FAR else 0.0
+
+
+@compiled
+def observe(
     lanes: LaneArrays,
     chosen: NDArray[np.int64],
-    temperature: float,
-    pointer_weight: float,
-    tokens: NDArray[np.int32],
-    probabilities: NDArray[np.float64],
-    counts: NDArray[np.int64],
+    nearest: NDArray[np.float32],
+    pointed: NDArray[np.int32],
 ) -> None:
-    """Fill row i with the values among the candidates of chosen lane i and their p_auto."""
-    size = table_size(lanes.slots.shape[1])
-    table, places = np.empty(size, np.int64), np.empty(size, np.int64)
+    """Fill each lane's smallest distance (infinite: no candidate), and how many are in P."""
     for i in range(chosen.shape[0]):
-        counts[i] = _gather(
-            lanes,
-            chosen[i],
-            temperature,
-            pointer_weight,
-            tokens[i],
-            probabilities[i],
-            table,
-            places,
-        )
-        total = probabilities[i, : counts[i]].sum()
-        if total > 0:
-            probabilities[i, : counts[i]] /= total
+        lane = chosen[i]
+        smallest, count = np.float32(np.inf), 0
+        for j in range(lanes.counts[lane]):
+            smallest = min(smallest, lanes.distances[lane, j])
+            count += lanes.pointed[lane, j]
+        nearest[i], pointed[i] = smallest, count
+
+
+def log_automaton(sums: Floats, pointer_weight: float = 1.0) -> Floats:
+    """Logarithm of the targets' p_auto, [lanes, temperatures]; NaN without candidates."""
+    shift = np.log(pointer_weight)
+    weighed = np.logaddexp(sums[..., POINTED] + shift, sums[..., OTHER])
+    with np.errstate(invalid="ignore"):
+        result: Floats = weighed[..., TARGET] - weighed[..., ALL]
+    return result
+
+
+def interpolate(log_auto: Floats, log_lm: ArrayLike, weight: ArrayLike) -> Floats:
+    """Logarithm of p: log(lambda p_auto + (1 - lambda) p_lm); p = p_lm where p_auto is NaN."""
+    share, lm = np.asarray(weight, np.float64), np.asarray(log_lm, np.float64)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        mixed = np.logaddexp(np.log(share) + log_auto, np.log1p(-share) + lm)
+    result: Floats = np.where(np.isnan(log_auto), lm, mixed)
+    return result

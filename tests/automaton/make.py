@@ -4,15 +4,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from retomaton_dist.automaton.arrays import Columns
 from retomaton_dist.automaton.automaton import Automaton
-from retomaton_dist.automaton.codecs import fp16_codec, pq_codec
-from retomaton_dist.automaton.layout import arrange
-from retomaton_dist.automaton.measuring_pq import PqCodes
+from retomaton_dist.automaton.layout import slot_order
+from storage.automaton import id_type
 from tests.automaton.oracle import Corpus
-
-DIMENSION = 6
-CODE_SIZE = 3
-CELLS = 4
+from tests.codec.make import random_codec
 
 
 @dataclass(frozen=True)
@@ -40,35 +37,29 @@ def random_corpus(random, entries, states, vocabulary, *, tangled=False):
     )
 
 
+def arrange(state_of_entry, values, pointers, states=None):
+    """Columns of entries whose states, values and pointers (-1: none) are given, in entry order."""
+    state, value = np.asarray(state_of_entry, np.uint32), np.asarray(values, np.int32)
+    ids = id_type(len(state))
+    entries = slot_order(state, value).astype(ids)
+    slots = np.empty(len(state), ids)
+    slots[entries] = np.arange(len(state), dtype=ids)
+    count = int(state.max()) + 1 if states is None else states
+    offsets = np.zeros(count + 1, ids)
+    np.cumsum(np.bincount(state, minlength=count), out=offsets[1:])
+    targets = np.asarray(pointers, np.int64)[entries]
+    nexts = slots[np.maximum(targets, 0)]
+    nexts[targets < 0] = np.array(-1).astype(ids)
+    return Columns(offsets, value[entries], nexts, state[entries], entries, slots)
+
+
 def make(corpus, codec="fp16", seed=0, states=None):
     """An automaton of random keys on a coarse grid, so that distances tie."""
     random = np.random.default_rng(seed)
     entries = len(corpus.values)
     columns = arrange(corpus.states, corpus.values, corpus.pointers, states)
-    if codec == "fp16":
-        keys = random.integers(-2, 3, (entries, DIMENSION)).astype(np.float16)
-        return Made(Automaton(columns, fp16_codec(keys[columns.entries])), corpus, keys)
-    codes, keys = random_codes(random, entries)
-    by_slot = PqCodes(
-        codes.centroids,
-        codes.codebooks,
-        *(array[columns.entries] for array in (codes.cells, codes.codes, codes.brackets)),
-    )
-    return Made(Automaton(columns, pq_codec(by_slot)), corpus, keys)
-
-
-def random_codes(random, entries):
-    """Codes in entry order, and the keys that they decode to."""
-    width = DIMENSION // CODE_SIZE
-    centroids = random.integers(-2, 3, (CELLS, DIMENSION)).astype(np.float32)
-    codebooks = random.integers(-1, 2, (CODE_SIZE, width, 256)).astype(np.float32)
-    cells = random.integers(0, CELLS, entries).astype(np.uint16)
-    codes = random.integers(0, 256, (entries, CODE_SIZE)).astype(np.uint8)
-    parts = [codebooks[part][:, codes[:, part]].T for part in range(CODE_SIZE)]
-    residuals = np.concatenate(parts, axis=1)
-    brackets = (residuals**2).sum(axis=1) + 2 * (centroids[cells] * residuals).sum(axis=1)
-    made = PqCodes(centroids, codebooks, cells, codes, brackets.astype(np.float32))
-    return made, centroids[cells] + residuals
+    made, keys = random_codec(random, entries, codec)
+    return Made(Automaton(columns, made), corpus, keys[columns.slots])
 
 
 def all_distances(automaton, query):

@@ -4,8 +4,6 @@ import math
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from retomaton_dist.automaton.walk_settings import WalkSettings
 
 END = -1
@@ -165,9 +163,3 @@ def _mixed(word):
     word = ((word ^ (word >> 30)) * 0xBF58476D1CE4E5B9) & ones
     word = ((word ^ (word >> 27)) * 0x94D049BB133111EB) & ones
     return word ^ (word >> 31)
-
-
-def exact_distances(query, keys):
-    """Squared Euclidean distances in float64."""
-    difference = np.asarray(keys, np.float64) - np.asarray(query, np.float64)
-    return (difference**2).sum(axis=1)

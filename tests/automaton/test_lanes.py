@@ -12,7 +12,8 @@ from retomaton_dist.automaton.automaton import Automaton
 from retomaton_dist.automaton.lanes import Lanes
 from retomaton_dist.automaton.walk_settings import WalkSettings
 from retomaton_dist.errors import BadInput
-from tests.automaton.make import DIMENSION, make, random_corpus
+from tests.automaton.make import make, random_corpus
+from tests.codec.make import DIMENSION
 
 WALK = WalkSettings(k=4, max_knns=9, max_states=6, pointer_weight=2.0)
 TAUS = [1.0, 2.0, 4.0, math.inf, 1.0, 3.0]
@@ -154,18 +155,6 @@ def test_damaged_columns_never_crash(data):
     run(broken, texts(random, 6), [0, 1, 2, 3, 4, 5])
 
 
-def test_a_cell_out_of_range_makes_an_entry_infinitely_far():
-    automaton, _ = sample()
-    cells = automaton.codec.codes.cells.copy()
-    cells[automaton.columns.slots[3]] = 60_000
-    codes = automaton.codec.codes._replace(cells=cells)
-    from retomaton_dist.automaton.codecs import pq_codec
-
-    broken = Automaton(automaton.columns, pq_codec(codes))
-    near = broken.neighbours(broken.ready(np.zeros((1, DIMENSION))), [[3, 4]])
-    assert np.isinf(near.distances[0]).tolist() == [True, False]
-
-
 @pytest.mark.parametrize("tau", [0.0, 0.5, -1.0, math.nan])
 def test_tau_below_1_is_refused(tau):
     with pytest.raises(BadInput, match="--tau"):
@@ -176,14 +165,6 @@ def test_tau_below_1_is_refused(tau):
 def test_settings_that_make_no_sense_are_refused(wrong):
     with pytest.raises(BadInput, match="--"):
         Lanes(sample()[0], WalkSettings(**wrong), [1.0])
-
-
-def test_queries_of_the_wrong_width_or_with_nan_are_refused():
-    automaton, _ = sample()
-    with pytest.raises(BadInput, match="keys have 6 numbers"):
-        automaton.ready(np.zeros((1, 7)))
-    with pytest.raises(BadInput, match="query 1 holds NaN"):
-        automaton.ready([[0.0] * 6, [math.nan] * 6])
 
 
 def test_lanes_tokens_queries_and_neighbours_must_match():

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from retomaton_dist.automaton.automaton import Automaton
-from retomaton_dist.automaton.codecs import fp16_codec
-from retomaton_dist.automaton.layout import arrange
+from retomaton_dist.codec.codec import fp16_codec
+from tests.automaton.make import arrange
 
 FIRST, SECOND = (
     sentence.split()

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from retomaton_dist.automaton.layout import next_slots
+from retomaton_dist.automaton.layout import link
 from storage.automaton import AutomatonShape, id_type
 
 BILLION = 10**9
@@ -50,10 +50,10 @@ def test_an_entry_of_64_code_bytes_costs_at_most_96():
 
 @pytest.mark.parametrize("kind", [np.uint32, np.int64])
 def test_no_next_slot_is_minus_one_in_either_type(kind):
-    slots = np.array([2, 0, 1], kind)
-    found = next_slots(np.array([1, -1, 0]), slots)
-    assert found.dtype == kind
-    assert found.tolist() == [0, int(np.array(-1).astype(kind)), 2]
+    none = int(np.array(-1).astype(kind))
+    slots, entries, nexts = np.array([2, 0, 1], kind), np.arange(3), np.full(3, none, kind)
+    link(np.array([1, -1, 0]), slots, entries, entries, nexts)
+    assert nexts.tolist() == [0, none, 2]
 
 
 def test_the_type_of_ids_changes_exactly_where_minus_one_would_be_an_entry():

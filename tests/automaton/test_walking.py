@@ -10,10 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from retomaton_dist.automaton.lanes import Lanes
-from retomaton_dist.automaton.probability import log_automaton
+from retomaton_dist.automaton.summing import log_automaton
 from retomaton_dist.automaton.walk_settings import PRESETS, WalkSettings
-from tests.automaton.make import DIMENSION, all_distances, make, random_corpus
+from tests.automaton.make import all_distances, make, random_corpus
 from tests.automaton.oracle import PaperLane, ReferenceLane
+from tests.codec.make import DIMENSION
 
 STEPS = 8
 TEMPERATURES = [0.5, 3.0, 40.0]

@@ -15,7 +15,7 @@ import time
 
 import numpy as np
 
-from retomaton_dist.automaton.training import (
+from retomaton_dist.codec.training import (
     SAMPLE,
     choose_cells,
     choose_code_size,

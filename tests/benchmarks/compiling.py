@@ -26,7 +26,6 @@ from pathlib import Path
 
 import numpy as np
 
-from retomaton_dist.automaton.layout import arrange
 from retomaton_dist.stages.compile import finish, shares
 from retomaton_dist.stages.compile_worker import ROUNDS, Blueprint, CompileWorker
 from retomaton_dist.stages.runner import Plan
@@ -37,6 +36,7 @@ from storage.codec import CodecFiles
 from storage.datastore import Shape
 from storage.records import Record
 from storage.store import Store, writing
+from tests.automaton.make import arrange
 from tests.benchmarks.memory import Peak, own_memory
 
 try:

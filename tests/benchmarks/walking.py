@@ -15,12 +15,12 @@ import time
 import numpy as np
 
 from retomaton_dist.automaton.automaton import Automaton
-from retomaton_dist.automaton.codecs import pq_codec
 from retomaton_dist.automaton.lanes import Lanes
-from retomaton_dist.automaton.layout import arrange
-from retomaton_dist.automaton.measuring_pq import PqCodes
-from retomaton_dist.automaton.threads import Threads
 from retomaton_dist.automaton.walk_settings import WalkSettings
+from retomaton_dist.codec.codec import pq_codec
+from retomaton_dist.codec.pq import PqCodes
+from retomaton_dist.codec.threads import Threads
+from tests.automaton.make import arrange
 
 DIMENSION, CODE_SIZE, CELLS, MEMBERS, VOCABULARY = 768, 64, 1024, 100, 50_000
 LANES, K, TEMPERATURE = 64, 1024, 10.0

@@ -7,7 +7,8 @@ import numpy as np
 from retomaton_dist.evaluation.reading import Reading
 from retomaton_dist.evaluation.slabs import blocks, slabs
 from retomaton_dist.evaluation.walking import Block, Walked
-from tests.automaton.make import DIMENSION, make, random_corpus
+from tests.automaton.make import make, random_corpus
+from tests.codec.make import DIMENSION
 
 TEMPERATURES = np.array([0.5, 3.0, 40.0])
 VOCABULARY = 3

@@ -14,14 +14,20 @@ class Threads:
         self.count = count
         self._others = ThreadPoolExecutor(count - 1) if count > 1 else None
 
-    def run(self, work: Callable[[int], None], shares: int) -> None:
-        """Call `work` with 0..shares-1, each in a thread; errors are raised here."""
-        if self._others is None or shares == 1:
-            for share in range(shares):
-                work(share)
+    def run(self, work: Callable[[int, slice], None], rows: int) -> None:
+        """Cut 0..rows-1 into a part per thread; call `work` with its number and the part.
+
+        Numbers are below `count`; with fewer rows than threads, some threads get none. Errors are
+        raised here.
+        """
+        shares = min(self.count, rows)
+        parts = [slice(i * rows // shares, (i + 1) * rows // shares) for i in range(shares)]
+        if self._others is None or shares < 2:
+            for share, part in enumerate(parts):
+                work(share, part)
             return
-        waiting = [self._others.submit(work, share) for share in range(1, shares)]
-        work(0)
+        waiting = [self._others.submit(work, i, parts[i]) for i in range(1, shares)]
+        work(0, parts[0])
         for future in waiting:
             future.result()
 

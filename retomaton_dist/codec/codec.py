@@ -10,11 +10,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from retomaton_dist.automaton import measuring_fp16, measuring_pq
-from retomaton_dist.automaton.measuring_fp16 import Fp16Codes, Fp16Queries
-from retomaton_dist.automaton.measuring_pq import WORDS, PqCodes, PqQueries
-from retomaton_dist.automaton.threads import Threads
+from retomaton_dist.codec import fp16, pq
+from retomaton_dist.codec.fp16 import Fp16Codes, Fp16Queries
+from retomaton_dist.codec.pq import WORDS, PqCodes, PqQueries
+from retomaton_dist.codec.threads import Threads
 from retomaton_dist.errors import BadInput
+
+Rows = NDArray[np.int64]
 
 
 class Queries(NamedTuple):
@@ -34,8 +36,7 @@ class Codec:
 
     codes: PqCodes | Fp16Codes
     dimension: int
-    measure_lanes: Callable[..., None]
-    measure_slots: Callable[..., None]
+    kernel: Callable[..., None]
 
     def ready(self, queries: ArrayLike, threads: Threads) -> Queries:
         """Make queries [rows, d] ready; a wrong width or a NaN is refused."""
@@ -49,27 +50,42 @@ class Codec:
     ) -> NDArray[np.float32]:
         """Squared distances from query i to the slots of row i; infinite for -1."""
         found = np.empty(slots.shape, np.float32)
-        bounds = _bounds(len(slots), threads.count)
+        rows, firsts = np.arange(len(slots)), np.zeros(len(slots), np.int64)
+        lasts = firsts + slots.shape[1]
 
-        def work(share: int) -> None:
-            first, last = bounds[share]
-            self.measure_slots(self.codes, queries.ready, slots, found, first, last)
+        def work(_: int, part: slice) -> None:
+            self.measure(queries, rows[part], slots, found, rows[part], firsts, lasts)
 
-        threads.run(work, len(bounds))
+        threads.run(work, len(slots))
         return found
+
+    def measure(
+        self,
+        queries: Queries,
+        asking: Rows,
+        slots: NDArray[np.int64],
+        distances: NDArray[np.float32],
+        rows: Rows,
+        firsts: Rows,
+        lasts: Rows,
+    ) -> None:
+        """Measure slots[row, firsts[row]:lasts[row]] into the same places of `distances`.
+
+        This is done for the rows given; row `rows[i]` is measured from query `asking[i]`.
+        """
+        self.kernel(self.codes, queries.ready, asking, slots, distances, rows, firsts, lasts)
 
 
 def pq_codec(codes: PqCodes) -> Codec:
     """The codec `pq` over such codes."""
-    width = codes.centroids.shape[1]
     frozen = PqCodes(*(read_only(array) for array in codes))
-    return Codec(frozen, width, measuring_pq.measure_lanes, measuring_pq.measure_slots)
+    return Codec(frozen, codes.centroids.shape[1], pq.measure)
 
 
 def fp16_codec(keys: NDArray[np.float16]) -> Codec:
     """The codec `fp16` over keys [N, d]."""
     codes = Fp16Codes(read_only(keys.view(np.uint16)))
-    return Codec(codes, keys.shape[1], measuring_fp16.measure_lanes, measuring_fp16.measure_slots)
+    return Codec(codes, keys.shape[1], fp16.measure)
 
 
 def read_only(array: NDArray[Any]) -> NDArray[Any]:
@@ -101,16 +117,9 @@ def _ready_pq(codes: PqCodes, rows: NDArray[np.float32], threads: Threads) -> Pq
         np.empty((len(rows), parts * WORDS), np.float32),
         np.empty((len(rows), len(codes.centroids)), np.float32),
     )
-    bounds = _bounds(len(rows), threads.count)
 
-    def work(share: int) -> None:
-        measuring_pq.prepare(codes.codebooks, ready, *bounds[share])
+    def work(_: int, part: slice) -> None:
+        pq.prepare(codes.codebooks, PqQueries(*(array[part] for array in ready)))
 
-    threads.run(work, len(bounds))
+    threads.run(work, len(rows))
     return ready
-
-
-def _bounds(rows: int, shares: int) -> list[tuple[int, int]]:
-    """Cut 0..rows-1 into at most so many ranges."""
-    size = max(1, -(-rows // shares))
-    return [(first, min(first + size, rows)) for first in range(0, rows, size)]

@@ -5,8 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from retomaton_dist.automaton.arrays import LaneArrays
-from retomaton_dist.compiled import compiled, compiled_sums
+from retomaton_dist.compiled import Whole, compiled, compiled_sums
 
 WORDS = 256
 FETCH = 256
@@ -44,13 +43,12 @@ class Fetched(NamedTuple):
 
 
 @compiled_sums
-def prepare(codebooks: NDArray[np.float32], ready: PqQueries, first: int, last: int) -> None:
-    """Fill the tables of the queries first..last-1, and forget the distances to cells."""
+def prepare(codebooks: NDArray[np.float32], ready: PqQueries) -> None:
+    """Fill the tables of the queries, and forget the distances to cells."""
     parts, width, words = codebooks.shape
-    for row in range(first, last):
-        ready.cell_distances[row, :] = np.nan
+    ready.cell_distances[:] = np.nan
     for part in range(parts):
-        for row in range(first, last):
+        for row in range(ready.queries.shape[0]):
             table = ready.tables[row, part * words : (part + 1) * words]
             table[:] = np.float32(0)
             for j in range(width):
@@ -105,7 +103,7 @@ def _look_up(table: NDArray[np.float32], near: Fetched, count: int) -> None:
 def _measure(
     codes: PqCodes,
     ready: PqQueries,
-    row: int,
+    row: Whole,
     slots: NDArray[np.int64],
     distances: NDArray[np.float32],
     near: Fetched,
@@ -128,40 +126,23 @@ def _measure(
 
 
 @compiled
-def _room(codes: PqCodes) -> Fetched:
-    return Fetched(
+def measure(
+    codes: PqCodes,
+    ready: PqQueries,
+    asking: NDArray[np.int64],
+    slots: NDArray[np.int64],
+    distances: NDArray[np.float32],
+    rows: NDArray[np.int64],
+    firsts: NDArray[np.int64],
+    lasts: NDArray[np.int64],
+) -> None:
+    """The kernel of `Codec.measure`; slots below 0 and damaged entries are infinitely far."""
+    near = Fetched(
         np.empty(FETCH, np.uint16),
         np.empty(FETCH, np.float32),
         np.empty((FETCH, codes.codes.shape[1]), np.uint8),
     )
-
-
-@compiled
-def measure_lanes(
-    codes: PqCodes,
-    ready: PqQueries,
-    lanes: LaneArrays,
-    chosen: NDArray[np.int64],
-    rows: NDArray[np.int64],
-) -> None:
-    """Fill in the distances of W of the chosen lanes, whose queries are `rows`."""
-    near = _room(codes)
-    for i in range(chosen.shape[0]):
-        lane, first, last = chosen[i], lanes.searched[chosen[i]], lanes.counts[chosen[i]]
-        slots, distances = lanes.slots[lane, first:last], lanes.distances[lane, first:last]
-        _measure(codes, ready, rows[i], slots, distances, near)
-
-
-@compiled
-def measure_slots(
-    codes: PqCodes,
-    ready: PqQueries,
-    slots: NDArray[np.int64],
-    distances: NDArray[np.float32],
-    first: int,
-    last: int,
-) -> None:
-    """Measure the slots of row i from query i, for the rows first..last-1; infinite for -1."""
-    near = _room(codes)
-    for row in range(first, last):
-        _measure(codes, ready, row, slots[row], distances[row], near)
+    for i in range(rows.shape[0]):
+        row, first, last = rows[i], firsts[rows[i]], lasts[rows[i]]
+        some = slots[row, first:last]
+        _measure(codes, ready, asking[i], some, distances[row, first:last], near)

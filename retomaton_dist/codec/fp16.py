@@ -5,7 +5,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from retomaton_dist.automaton.arrays import LaneArrays
 from retomaton_dist.compiled import compiled, compiled_sums
 
 _MAGNITUDE = np.uint32(0x7FFF)
@@ -50,29 +49,18 @@ def _measure(
 
 
 @compiled
-def measure_lanes(
+def measure(
     codes: Fp16Codes,
     ready: Fp16Queries,
-    lanes: LaneArrays,
-    chosen: NDArray[np.int64],
-    rows: NDArray[np.int64],
-) -> None:
-    """Fill in the distances of W of the chosen lanes, whose queries are `rows`."""
-    for i in range(chosen.shape[0]):
-        lane, first, last = chosen[i], lanes.searched[chosen[i]], lanes.counts[chosen[i]]
-        slots, distances = lanes.slots[lane, first:last], lanes.distances[lane, first:last]
-        _measure(codes, ready.queries[rows[i]], slots, distances)
-
-
-@compiled
-def measure_slots(
-    codes: Fp16Codes,
-    ready: Fp16Queries,
+    asking: NDArray[np.int64],
     slots: NDArray[np.int64],
     distances: NDArray[np.float32],
-    first: int,
-    last: int,
+    rows: NDArray[np.int64],
+    firsts: NDArray[np.int64],
+    lasts: NDArray[np.int64],
 ) -> None:
-    """Measure the slots of row i from query i, for the rows first..last-1; infinite for -1."""
-    for row in range(first, last):
-        _measure(codes, ready.queries[row], slots[row], distances[row])
+    """The kernel of `Codec.measure`; slots below 0 are infinitely far."""
+    for i in range(rows.shape[0]):
+        row, first, last = rows[i], firsts[rows[i]], lasts[rows[i]]
+        query, some = ready.queries[asking[i]], slots[row, first:last]
+        _measure(codes, query, some, distances[row, first:last])
