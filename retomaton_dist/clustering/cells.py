@@ -1,5 +1,6 @@
 """The nearest centroid of every row among those near it: the states of its nearest cells."""
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -54,6 +55,10 @@ def find_in_cells(centroids: Centroids, cells: Cells, blocking: Blocking) -> Fin
             for cell, members in _rows_by_cell(near):
                 for slab in states[cell]:
                     contend(contest, slab, members)
+            forlorn = np.flatnonzero(contest.contenders.filled == 0)
+            if len(forlorn):
+                for slab in itertools.chain(*states):
+                    contend(contest, slab, forlorn)
             found, distances = settled(contest, centroids)
             nearest.states[part], nearest.distances[part] = found[:, 0], distances[:, 0]
         return nearest

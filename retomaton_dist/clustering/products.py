@@ -1,6 +1,7 @@
 """Blocks of rows and slabs of targets, their matrix products, and what these leave to decide."""
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
@@ -14,6 +15,7 @@ from retomaton_dist.clustering.contenders import (
     fold,
     fold_listed,
     no_contenders,
+    scan,
     settle,
     slack,
 )
@@ -43,12 +45,13 @@ class Block:
 
 @dataclass(frozen=True)
 class Slab:
-    """Consecutive targets, ready to be multiplied: -2t on the device, |t|^2 and |t| in memory.
+    """Targets first..last-1, ready to be multiplied: -2t on the device, |t|^2 and |t| in memory.
 
     One column of `doubled` each, padded to whole vectors with targets that are infinitely far.
     """
 
     first: int
+    last: int
     doubled: Tensor
     norms: NDArray[np.float32]
     lengths: NDArray[np.float32]
@@ -83,17 +86,28 @@ def rooms_on(device: str) -> Rooms:
 
 @dataclass(frozen=True)
 class Contest:
-    """The search for the `count` nearest targets of each row of a block."""
+    """The search for the `count` nearest targets of each row of a block.
+
+    `seen` are the slabs that contended so far, each with the rows for which it did, at most once.
+    """
 
     block: Block
     count: int
     contenders: Contenders
     rooms: Rooms
+    fold: "Fold"
+    seen: list[tuple[Slab, NDArray[np.int64]]] = field(default_factory=list)
+
+
+Fold = Callable[[Contest, Slab, NDArray[np.int64], Tensor], None]
+"""Lets a slab's targets contend for some rows of the block, given their products."""
 
 
 def begin(block: Block, count: int, rooms: Rooms) -> Contest:
     """Begin a search in which no target was seen yet."""
-    return Contest(block, count, no_contenders(len(block.host), count), rooms)
+    fold_products = fold_here if block.keys.device.type == "cpu" else fold_lowest
+    contenders = no_contenders(len(block.host), count)
+    return Contest(block, count, contenders, rooms, fold_products)
 
 
 def load_block(rows: Rows, device: str) -> Block:
@@ -118,7 +132,7 @@ def load_slab(targets: Centroids, first: int, last: int, device: str) -> Slab:
     norms[absent] = np.inf
     reaches = np.maximum.reduceat(lengths, np.arange(0, len(some), SEGMENT))
     doubled = torch.from_numpy(np.ascontiguousarray(some.T) * np.float32(-2)).to(device)
-    return Slab(first, doubled, norms.astype(np.float32), lengths, reaches)
+    return Slab(first, last, doubled, norms.astype(np.float32), lengths, reaches)
 
 
 def load_slabs(targets: Centroids, first: int, last: int, blocking: Blocking) -> tuple[Slab, ...]:
@@ -137,8 +151,8 @@ def contend(contest: Contest, slab: Slab, rows: NDArray[np.int64]) -> None:
         keys = torch.index_select(keys, 0, places, out=rooms.keys.matrix(len(rows), keys.shape[1]))
     products = rooms.products.matrix(len(rows), slab.doubled.shape[1])
     torch.mm(keys, slab.doubled, out=products)
-    fold_products = fold_here if products.device.type == "cpu" else fold_lowest
-    fold_products(contest, slab, rows, products)
+    contest.fold(contest, slab, rows, products)
+    contest.seen.append((slab, rows))
 
 
 def fold_here(contest: Contest, slab: Slab, rows: NDArray[np.int64], products: Tensor) -> None:
@@ -184,11 +198,16 @@ def fold_lowest(contest: Contest, slab: Slab, rows: NDArray[np.int64], products:
 def settled(
     contest: Contest, targets: Centroids, ranked: bool = True
 ) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
-    """Return the nearest targets of each row, -1 where there are too few, and their distances.
+    """Return the nearest of the targets that contended for each row, and their distances.
 
-    They come nearest first, unless `ranked` is false: then in any order, and without distances.
+    They come nearest first, and -1 where there are too few, unless `ranked` is false: then in any
+    order, and without distances. Rows that missed some see the same targets once more.
     """
     shape = len(contest.block.host), contest.count
     found, distances = np.full(shape, -1, np.int32), np.full(shape, np.inf)
-    settle(contest.block.host, targets, contest.contenders, ranked, found, distances)
+    host, missed = contest.block.host, contest.contenders.missed
+    settle(host, targets, contest.contenders, ranked, found, distances)
+    if missed.any():
+        for slab, rows in contest.seen:
+            scan(host, rows[missed[rows]], targets, slab.first, slab.last, found, distances)
     return found, distances

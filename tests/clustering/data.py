@@ -26,6 +26,20 @@ def clouds(rows, centres, dimension, seed=0, width=0.3):
     return (places[home] + width * chosen.standard_normal((rows, dimension))).astype(np.float16)
 
 
+def crowds(rows, targets, seed=0):
+    """Rows and targets in three crowds, within which no float32 product tells targets apart.
+
+    Whole numbers: float64 distances are exact and ties are common.
+    """
+    chosen = np.random.default_rng(seed)
+    places = chosen.integers(-2000, 2001, (3, 64))
+
+    def crowded(count):
+        return places[chosen.integers(0, 3, count)] + chosen.integers(-1, 2, (count, 64))
+
+    return crowded(rows).astype(np.float16), crowded(targets).astype(np.float32)
+
+
 def divided(rows, cuts):
     """Cut rows at some places; parts may be empty."""
     places = sorted(cut % (len(rows) + 1) for cut in cuts)

@@ -1,5 +1,7 @@
 """Every row gets the nearest centroid, whatever is multiplied with what at once."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -119,9 +121,9 @@ def test_what_a_device_selects_comes_to_the_same_among_near_ties(make):
 
 
 def found_by(fold, rows, centroids, count, slab_states=16):
-    contest = begin(load_block(rows, "cpu"), count, rooms_on("cpu"))
+    contest = replace(begin(load_block(rows, "cpu"), count, rooms_on("cpu")), fold=fold)
     for slab in load_slabs(centroids, 0, len(centroids), Blocking(states=slab_states)):
-        fold(contest, slab, np.arange(len(rows)), contest.block.keys @ slab.doubled)
+        contend(contest, slab, np.arange(len(rows)))
     return settled(contest, centroids)
 
 

@@ -1,13 +1,14 @@
 """A row is compared with the states of its nearest cells, and with no others."""
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from retomaton_dist.clustering.assign import find_among_all
 from retomaton_dist.clustering.cells import Cells, find_in_cells
 from retomaton_dist.clustering.products import Blocking
-from tests.clustering.data import clouds, grids, squared_distances
+from tests.clustering.data import clouds, crowds, grids, squared_distances
 
 
 @st.composite
@@ -58,3 +59,15 @@ def test_a_row_whose_cells_have_no_centroid_is_compared_with_all():
     found = find_in_cells(centroids, cells, Blocking())(rows).states
     left = squared_distances(rows, centroids[10:])
     np.testing.assert_array_equal(found, 10 + left.argmin(axis=1))
+
+
+@pytest.mark.parametrize("blocking", [Blocking(), Blocking(7, 7, 5), Blocking(64, 50, 1024)])
+@pytest.mark.parametrize("probes", [1, 2])
+def test_too_many_contenders_to_remember_are_those_of_the_nearest_cells(blocking, probes):
+    rows, centroids = crowds(100, 400)
+    cells = Cells(centroids[::100].copy(), np.array([0, 60, 180, 180, 400]), probes)
+    found = find_in_cells(centroids, cells, blocking)(rows).states
+    expected = [nearest_the_obvious_way(row, centroids, cells) for row in rows]
+    np.testing.assert_array_equal(found, expected)
+    among_all = find_among_all(centroids, blocking)(rows).states
+    assert np.any(found != among_all), "these rows tell nothing"
