@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from retomaton_dist.automaton.training import choose_code_size
-from retomaton_dist.clustering.neighbours import EXACT_ENTRIES
+from retomaton_dist.clustering.greedy import EXACT_ENTRIES
 from retomaton_dist.errors import BadInput
 from retomaton_dist.later_settings import LaterSettings, in_table
 from retomaton_dist.search import parameters

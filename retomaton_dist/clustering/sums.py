@@ -1,4 +1,4 @@
-"""Means of members, from sums that come out the same in whatever order they are added.
+"""Sums that come out the same in whatever order they are added: of members, and of distances.
 
 Float16 keys are multiples of 2^-24, so their sum is a whole number of them, which an int64 holds
 while the sum stays under 2^39: that is 8 million of the largest keys there are, or 10^11 of usual
@@ -11,14 +11,23 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from retomaton_dist.clustering.arrays import Centroids, Counts, Keys, States
-from retomaton_dist.clustering.blocks import blocks_of
+from retomaton_dist.clustering.arrays import (
+    Centroids,
+    Counts,
+    Distances,
+    Keys,
+    StateOfRow,
+    blocks_of,
+)
 from retomaton_dist.compiled import compiled
 from retomaton_dist.errors import BadInput
 
 UNIT = 2.0**-24
 EXACT_BELOW = 2**39
 _ROWS_AT_ONCE = 4096
+_NUMBERS_AT_ONCE = 1 << 20
+_EXPONENTS = 256
+_MANTISSA = 23
 _POSITIVE = np.int32(0x7FFFFFFF)
 _ANCHOR = np.float64(1.5 * 2.0**28)
 _ANCHOR_BITS = np.int64(_ANCHOR.view(np.int64))
@@ -37,7 +46,7 @@ class Sums:
     magnitudes: Counts
 
 
-def partial_sums(keys: Keys, states: States, first: int, last: int) -> Sums:
+def partial_sums(keys: Keys, states: StateOfRow, first: int, last: int) -> Sums:
     """Sum the keys of the members of states first..last-1 among these rows, exactly."""
     assert keys.dtype == np.float16, "only sums of float16 keys are exact"
     count = last - first
@@ -104,3 +113,23 @@ def _add_rows(
         for j in range(row.shape[0]):
             total[j] += np.float64(row[j] + _ANCHOR).view(np.int64) - _ANCHOR_BITS
         magnitudes[place] += np.int64(_largest(row)) + 1
+
+
+def digits_of(numbers: Distances) -> Counts:
+    """Add up the mantissas of non-negative numbers, one sum per exponent.
+
+    Digits of several arrays add up to the digits of all, exactly, below 2^39 numbers.
+    """
+    digits = np.zeros(_EXPONENTS, np.int64)
+    for part in blocks_of(len(numbers), _NUMBERS_AT_ONCE):
+        bits = numbers[part].view(np.int32)
+        exponents = bits >> _MANTISSA
+        mantissas = bits & (2**_MANTISSA - 1) | (exponents > 0).astype(np.int32) << _MANTISSA
+        digits += np.bincount(exponents, mantissas, _EXPONENTS).astype(np.int64)
+    return digits
+
+
+def total_of(digits: Counts) -> float:
+    """Return the sum that the digits stand for, rounded once."""
+    whole = sum(digit << max(exponent - 1, 0) for exponent, digit in enumerate(digits.tolist()))
+    return float(whole / 2**149)

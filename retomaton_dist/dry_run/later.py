@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from retomaton_dist.clustering.neighbours import EXACT_ENTRIES
+from retomaton_dist.clustering.greedy import EXACT_ENTRIES
 from retomaton_dist.clustering.products import Blocking
 from retomaton_dist.clustering.two_level import TwoLevel
 from retomaton_dist.dry_run.probes import Rates, Sizes

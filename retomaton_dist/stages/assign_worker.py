@@ -4,10 +4,9 @@ from functools import cached_property
 
 import numpy as np
 
-from retomaton_dist.clustering.assign import Find
-from retomaton_dist.clustering.exact_total import digits_of
+from retomaton_dist.clustering.assign import FindStates, finder
 from retomaton_dist.clustering.products import Blocking
-from retomaton_dist.clustering.shares import finder
+from retomaton_dist.clustering.sums import digits_of
 from retomaton_dist.stages.kmeans import Saved, Trained
 from storage import records, states
 from storage.canonical import Json
@@ -28,7 +27,7 @@ class AssignWorker:
         return self._store.datastore()
 
     @cached_property
-    def _find(self) -> Find:
+    def _find(self) -> FindStates:
         trained = self._saved.load()
         assert isinstance(trained, Trained), "assignment before training"
         return finder(trained.progress.centroids, trained.cells, self._blocking)

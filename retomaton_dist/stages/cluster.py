@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from retomaton_dist.clustering.draw import drawn
-from retomaton_dist.clustering.exact_total import total_of
-from retomaton_dist.clustering.lloyd import Progress
+from retomaton_dist.clustering.lloyd import LloydProgress
 from retomaton_dist.clustering.products import Blocking
+from retomaton_dist.clustering.sums import total_of
 from retomaton_dist.clustering.two_level import wants_two_levels
 from retomaton_dist.errors import BadInput
 from retomaton_dist.runtime.cluster import Session
@@ -118,7 +118,7 @@ def _train(
     mode = session.settings.progress
     with showing(mode, "kmeans", recipe.iterations, "iterations", before) as progress:
 
-        def show(now: Progress) -> None:
+        def show(now: LloydProgress) -> None:
             if now.history:
                 progress.advance(len(now.history) - progress.done, _shown(now))
 
@@ -145,7 +145,7 @@ def _drawn(recipe: Recipe, datastore: Datastore) -> NDArray[np.int64] | None:
     return None if recipe.rows == entries else np.sort(drawn(entries, recipe.rows, recipe.seed))
 
 
-def _shown(progress: Progress) -> Json:
+def _shown(progress: LloydProgress) -> Json:
     last = progress.history[-1]
     return {"inertia": f"{last.inertia:.5g}", "moved": f"{last.moved:.1%}", "empty": last.empty}
 

@@ -5,8 +5,14 @@ from pathlib import Path
 
 import numpy as np
 
-from retomaton_dist.clustering.greedy import Entries, Neighbours, merge, numbered
-from retomaton_dist.clustering.neighbours import EXACT_ENTRIES, exact_neighbours
+from retomaton_dist.clustering.greedy import (
+    EXACT_ENTRIES,
+    Entries,
+    FindNeighbours,
+    exact_neighbours,
+    merge,
+    numbered,
+)
 from retomaton_dist.clustering.products import Blocking
 from retomaton_dist.errors import BadInput
 from retomaton_dist.runtime.cluster import Session
@@ -68,7 +74,7 @@ class NeighbourWorker:
         self._datastore = store.datastore()
 
     @cached_property
-    def _find(self) -> Neighbours:
+    def _find(self) -> FindNeighbours:
         if self._datastore.shape.entries > EXACT_ENTRIES:
             return indexed_neighbours(self._store, self._neighbours)
         return exact_neighbours(self._datastore.keys, self._neighbours, self._blocking)
@@ -85,7 +91,7 @@ class NeighbourWorker:
         return {"entries": last - first}
 
 
-def _neighbours(store: Path, name: str, plan: Plan[range], ranks: int) -> Neighbours:
+def _neighbours(store: Path, name: str, plan: Plan[range], ranks: int) -> FindNeighbours:
     """Read neighbours back, unit by unit: blocks of the merging pass lie inside units."""
     bounds = np.cumsum([0, *plan.work])
 
@@ -128,7 +134,7 @@ def _index_digest(writer: StoreWriter, store: Store, entries: int, session: Sess
     return writer.manifest.require(f"index/{settings.name}", store.path).digest
 
 
-def indexed_neighbours(store: Store, k: int) -> Neighbours:
+def indexed_neighbours(store: Store, k: int) -> FindNeighbours:
     """Prepare to find the `k` nearest other entries of any entries with the store's index."""
     keys = store.datastore().keys
     searcher = LocalSearcher(IndexFiles.open(store, IndexSettings().name))

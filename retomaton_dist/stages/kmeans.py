@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 
-from retomaton_dist.clustering.cells import Cells
+from retomaton_dist.clustering.assign import Cells
 from retomaton_dist.clustering.draw import first_centroids
-from retomaton_dist.clustering.lloyd import Iteration, Progress, Stop, lloyd
+from retomaton_dist.clustering.lloyd import Iteration, LloydProgress, Stop, lloyd
 from retomaton_dist.clustering.products import Blocking
 from retomaton_dist.clustering.shares import Shares
 from retomaton_dist.clustering.two_level import CellPlan, TwoLevel, plan_cells, split_cells
@@ -34,7 +34,7 @@ class Recipe:
 class Trained:
     """The result: centroids, the cells they are looked up through, and what each iteration saw."""
 
-    progress: Progress
+    progress: LloydProgress
     cells: Cells | None
 
 
@@ -54,7 +54,7 @@ class Saved:
         if "history" not in facts:
             return CellPlan(arrays["centres"], arrays["states"])
         history = tuple(Iteration(**item) for item in facts["history"])
-        progress = Progress(arrays["centroids"], arrays.get("before"), history)
+        progress = LloydProgress(arrays["centroids"], arrays.get("before"), history)
         return Trained(progress, _cells(arrays, facts["probes"]))
 
     def plan(self, plan: CellPlan) -> None:
@@ -85,13 +85,13 @@ def train(
     recipe: Recipe,
     saved: Saved,
     blocking: Blocking,
-    show: Callable[[Progress], None],
+    show: Callable[[LloydProgress], None],
 ) -> Trained:
     """Run k-means, or go on from its checkpoint; the bits are the same either way."""
     start = _start(shares, recipe, saved, blocking)
     show(start.progress)
 
-    def report(progress: Progress) -> None:
+    def report(progress: LloydProgress) -> None:
         saved.trained(Trained(progress, start.cells))
         show(progress)
 
@@ -106,7 +106,7 @@ def _start(shares: Shares, recipe: Recipe, saved: Saved, blocking: Blocking) -> 
         return reached
     if not recipe.two_level:
         first = first_centroids(shares.rows, shares.take, recipe.states, recipe.seed)
-        return Trained(Progress(first), None)
+        return Trained(LloydProgress(first), None)
     settings = TwoLevel()
     if reached is None:
         reached = plan_cells(shares, recipe.states, settings, recipe.seed, blocking)

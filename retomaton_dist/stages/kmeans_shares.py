@@ -8,17 +8,16 @@ from functools import cached_property, partial, reduce
 import numpy as np
 from numpy.typing import NDArray
 
-from retomaton_dist.clustering.arrays import Centroids, Keys, States
-from retomaton_dist.clustering.cells import Cells
+from retomaton_dist.clustering.arrays import Centroids, Keys, StateOfRow
+from retomaton_dist.clustering.assign import Cells, finder
 from retomaton_dist.clustering.in_memory import split_cell
 from retomaton_dist.clustering.products import Blocking
 from retomaton_dist.clustering.shares import (
     Assigned,
-    Split,
+    CellSplit,
     add_assigned,
     assign_rows,
     by_state,
-    finder,
     limited,
     spread_unit,
 )
@@ -81,7 +80,7 @@ class Share:
     def __init__(self, sample: Sample, first: int, last: int, blocking: Blocking) -> None:
         self._sample, self._first, self._blocking = sample, first, blocking
         self._keys = sample.part(first, last)
-        self._states: States | None = None
+        self._states: StateOfRow | None = None
         self._worker: AssignWorker | None = None
 
     def assign(self, centroids: Centroids, cells: Cells | None) -> Assigned:
@@ -96,7 +95,7 @@ class Share:
         assert self._states is not None, "sums before the first assignment"
         return partial_sums(self._keys, self._states, first, last)
 
-    def members(self, splits: Sequence[Split]) -> list[NDArray[np.int64]]:
+    def members(self, splits: Sequence[CellSplit]) -> list[NDArray[np.int64]]:
         """Rows of the sample that this share offers for each split, at most its limit."""
         assert self._states is not None, "members before the first assignment"
         order, offsets = by_state(self._states, max(split.cell for split in splits) + 1)
@@ -111,7 +110,7 @@ class Share:
             self._worker = worker
         return self._worker.run(unit)
 
-    def split(self, jobs: Sequence[tuple[Split, NDArray[np.int64]]]) -> list[Centroids]:
+    def split(self, jobs: Sequence[tuple[CellSplit, NDArray[np.int64]]]) -> list[Centroids]:
         """Cluster the given rows of the sample, whoever holds them, for each split."""
         return [split_cell(self._sample.keys(rows), split, self._blocking) for split, rows in jobs]
 
@@ -162,7 +161,7 @@ class RayShares:
             self._team.ask_each("assign_unit", [(worker, unit) for unit in given])
             yield from (number for number, _ in given)
 
-    def split(self, splits: Sequence[Split]) -> Sequence[Centroids]:
+    def split(self, splits: Sequence[CellSplit]) -> Sequence[Centroids]:
         """Cluster the members of states on their own, each on one actor."""
         offered = self._team.ask("members", splits)
         rows = [

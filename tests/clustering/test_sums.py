@@ -9,15 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from retomaton_dist.clustering.exact_total import digits_of, total_of
 from retomaton_dist.clustering.sums import (
     EXACT_BELOW,
     UNIT,
     Sums,
     add_sums,
+    digits_of,
     new_centroids,
     partial_sums,
     ranges_of_states,
+    total_of,
 )
 from retomaton_dist.errors import BadInput
 from tests.clustering.data import DIVISIONS, divided
