@@ -1,5 +1,6 @@
-"""Names for the arrays that the clustering functions pass to each other."""
+"""Names for the arrays that the clustering functions pass to each other, and how they are cut."""
 
+from collections.abc import Iterator
 from typing import TypeAlias
 
 import numpy as np
@@ -8,13 +9,10 @@ from numpy.typing import NDArray
 Keys: TypeAlias = NDArray[np.float16]
 """Keys as they are stored, [rows, dimension]."""
 
-Rows: TypeAlias = NDArray[np.float16] | NDArray[np.float32]
-"""Keys, or anything else that is looked up among centroids, [rows, dimension]."""
-
 Centroids: TypeAlias = NDArray[np.float32]
 """[states, dimension]; a row of NaN stands for a state that has no centroid and no members."""
 
-States: TypeAlias = NDArray[np.int32]
+StateOfRow: TypeAlias = NDArray[np.int32]
 """The state of each row."""
 
 Counts: TypeAlias = NDArray[np.int64]
@@ -22,3 +20,8 @@ Counts: TypeAlias = NDArray[np.int64]
 
 Distances: TypeAlias = NDArray[np.float32]
 """The squared Euclidean distance of each row to its centroid."""
+
+
+def blocks_of(rows: int, size: int) -> Iterator[slice]:
+    """Cut 0..rows-1 into slices of `size`, the last of which may be shorter."""
+    return (slice(start, min(start + size, rows)) for start in range(0, rows, size))

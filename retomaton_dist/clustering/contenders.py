@@ -4,7 +4,7 @@ A float32 product gives |t|^2 - 2<x, t> with a rounding error that depends on bl
 and devices, but never exceeds a bound. So every target gets an interval instead of a number, and a
 row keeps as *contenders* those whose interval still reaches the `count` lowest. Usually just
 `count` remain; where more do, distances in float64 decide, and ties go to the lower target. Hence
-what is found depends on the row and the targets alone.
+what is found depends on the row and on the targets it was compared with alone.
 """
 
 from typing import NamedTuple
@@ -22,7 +22,10 @@ _INFINITY = np.float32(np.inf)
 
 
 class Contenders(NamedTuple):
-    """The targets that may be among the nearest of each row of a block, by ascending `highs`."""
+    """The targets that may be among the nearest of each row of a block, by ascending `highs`.
+
+    A row has `missed` some once there were more than it has room for.
+    """
 
     lows: NDArray[np.float32]
     highs: NDArray[np.float32]
@@ -150,8 +153,8 @@ def fold_listed(
 ) -> None:
     """Let the targets contend whose `lows` a device found lowest, in ascending order.
 
-    Where even the last of them is within reach, others may have been left out: the row counts as
-    missed and is settled by a full scan, unless all targets are listed.
+    Where even the last of them is within reach, others may have been left out: unless all targets
+    are listed, the row has missed some.
     """
     two = np.float32(2)
     last = lows.shape[1] - 1
@@ -218,15 +221,13 @@ def settle(
     """Fill `found` with the nearest targets of each row, nearest first, ties to the lower target.
 
     `found` comes filled with -1 and `distances` with infinity, and so they stay where there are
-    fewer targets than asked for. Targets of NaN are never found. If `ranked` is false the nearest
-    may come in any order, and without distances.
+    fewer targets than asked for, and in rows that missed some: they are left to `scan`. If
+    `ranked` is false the nearest may come in any order, and without distances.
     """
     count = found.shape[1]
     for i in range(rows.shape[0]):
         filled = contenders.filled[i]
         if contenders.missed[i] or filled == 0:
-            for j in range(targets.shape[0]):
-                _rank(squared_distance(rows[i], targets[j]), j, found[i], distances[i])
             continue
         if filled <= count and not ranked:
             found[i, :filled] = contenders.targets[i, :filled]
@@ -237,3 +238,22 @@ def settle(
                 target = contenders.targets[i, j]
                 distance = squared_distance(rows[i], targets[target])
                 _rank(distance, target, found[i], distances[i])
+
+
+@compiled
+def scan(
+    rows: NDArray[np.float32],
+    some: NDArray[np.int64],
+    targets: NDArray[np.float32],
+    first: int,
+    last: int,
+    found: NDArray[np.int32],
+    distances: NDArray[np.float64],
+) -> None:
+    """Compare some of the rows with targets first..last-1 in float64; those of NaN are not found.
+
+    What was found before competes, so that ranges of targets may come one by one.
+    """
+    for i in some:
+        for j in range(first, last):
+            _rank(squared_distance(rows[i], targets[j]), j, found[i], distances[i])

@@ -5,8 +5,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from retomaton_dist.clustering.arrays import Centroids, Keys
-from retomaton_dist.clustering.blocks import blocks_of
+from retomaton_dist.clustering.arrays import Centroids, Keys, blocks_of
 from retomaton_dist.compiled import compiled
 
 _ENTRIES_AT_ONCE = 1 << 20

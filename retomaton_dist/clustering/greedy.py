@@ -3,6 +3,7 @@
 Entries are visited in a seeded order. One that was not absorbed absorbs those of its neighbours
 that have its value, were not absorbed, and have absorbed nothing themselves. An entry that absorbs
 none is a state of its own; otherwise it represents one state with all that it absorbed.
+Neighbours come from a search index, or for fewer entries from comparing each with each.
 """
 
 from collections.abc import Callable, Iterator
@@ -10,19 +11,78 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from retomaton_dist.clustering.arrays import States
-from retomaton_dist.clustering.blocks import blocks_of
-from retomaton_dist.clustering.draw import priorities
+from retomaton_dist.clustering.arrays import Keys, StateOfRow, blocks_of
+from retomaton_dist.clustering.draw import digests, priorities
+from retomaton_dist.clustering.products import (
+    Blocking,
+    begin,
+    contend,
+    load_block,
+    load_slabs,
+    scratch_on,
+    settled,
+)
 from retomaton_dist.compiled import compiled
 from retomaton_dist.errors import DamagedStore
 
+EXACT_ENTRIES = 200_000
+"""Up to here an exact search is worth it: entries^2 x dimension takes minutes on two cores."""
+
 Entries = NDArray[np.int64]
-Neighbours = Callable[[slice], Entries]
+FindNeighbours = Callable[[slice], Entries]
 """Gives the neighbours of consecutive entries, nearest first, -1 where there are too few."""
 
 
+def exact_neighbours(keys: Keys, k: int, blocking: Blocking) -> FindNeighbours:
+    """Prepare to find the `k` nearest other entries of any entries, nearest first, -1 if too few.
+
+    Entries of equal keys stay together, in ascending order, so the massive ties of keys that
+    occur again and again cost nothing; among different keys ties go to the one seen first.
+    """
+    _, first, group = np.unique(digests(keys), return_index=True, return_inverse=True)
+    rank = np.argsort(np.argsort(first))
+    first, group = np.sort(first), rank[group]
+    different = keys[first].astype(np.float32)
+    order = np.argsort(group, kind="stable")
+    offsets = np.concatenate([[0], np.cumsum(np.bincount(group))])
+    slabs = load_slabs(different, 0, len(different), blocking)
+    scratch = scratch_on(blocking.device)
+
+    def find(entries: slice) -> Entries:
+        found = np.full((entries.stop - entries.start, k), -1, np.int64)
+        for part in blocks_of(len(found), blocking.rows):
+            rows = np.arange(entries.start + part.start, entries.start + part.stop)
+            contest = begin(load_block(keys[rows], blocking.device), k + 1, scratch)
+            contend(contest, slabs)
+            near, _ = settled(contest, different)
+            _spell_out(near, rows, order, offsets, found[part])
+        return found
+
+    return find
+
+
+@compiled
+def _spell_out(
+    near: NDArray[np.int32],
+    rows: NDArray[np.int64],
+    order: NDArray[np.int64],
+    offsets: NDArray[np.int64],
+    found: NDArray[np.int64],
+) -> None:
+    """Replace different keys by the entries that have them, leaving out the row itself."""
+    for i in range(near.shape[0]):
+        filled = 0
+        for group in near[i]:
+            if group < 0:
+                break
+            for place in range(offsets[group], offsets[group + 1]):
+                if filled < found.shape[1] and order[place] != rows[i]:
+                    found[i, filled] = order[place]
+                    filled += 1
+
+
 def merge(
-    neighbours: Neighbours, values: NDArray[np.int32], seed: int, block: int = 1 << 16
+    neighbours: FindNeighbours, values: NDArray[np.int32], seed: int, block: int = 1 << 16
 ) -> Entries:
     """Return for every entry the one that represents it: itself unless it was absorbed.
 
@@ -76,7 +136,7 @@ def _merge_block(
     return -1
 
 
-def numbered(representatives: Entries) -> tuple[States, Entries]:
+def numbered(representatives: Entries) -> tuple[StateOfRow, Entries]:
     """Number the states in the order of their representatives.
 
     Returns the state of each entry and the representative of each state.

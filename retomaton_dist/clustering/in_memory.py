@@ -6,18 +6,17 @@ from functools import reduce
 import numpy as np
 from numpy.typing import NDArray
 
-from retomaton_dist.clustering.arrays import Centroids, Keys, States
-from retomaton_dist.clustering.cells import Cells
+from retomaton_dist.clustering.arrays import Centroids, Keys, StateOfRow
+from retomaton_dist.clustering.assign import Cells, finder
 from retomaton_dist.clustering.draw import first_centroids
-from retomaton_dist.clustering.lloyd import Progress, Stop, lloyd
+from retomaton_dist.clustering.lloyd import LloydProgress, Stop, lloyd
 from retomaton_dist.clustering.products import Blocking
 from retomaton_dist.clustering.shares import (
     Assigned,
-    Split,
+    CellSplit,
     add_assigned,
     assign_rows,
     by_state,
-    finder,
     limited,
     spread_unit,
 )
@@ -31,7 +30,7 @@ class InMemory:
         self._parts = parts
         self._blocking = blocking
         self._starts = np.cumsum([0, *map(len, parts)])
-        self._states: list[States | None] = [None for _ in parts]
+        self._states: list[StateOfRow | None] = [None for _ in parts]
 
     @property
     def rows(self) -> int:
@@ -39,7 +38,7 @@ class InMemory:
         return int(self._starts[-1])
 
     @property
-    def states(self) -> States:
+    def states(self) -> StateOfRow:
         """Every row's state as of the last `assign`."""
         return np.concatenate([states for states in self._states if states is not None])
 
@@ -68,7 +67,7 @@ class InMemory:
         sums = [partial_sums(keys, st, first, last) for keys, st in pairs if st is not None]
         return reduce(add_sums, sums)
 
-    def split(self, splits: Sequence[Split]) -> Sequence[Centroids]:
+    def split(self, splits: Sequence[CellSplit]) -> Sequence[Centroids]:
         """Cluster the members of states on their own, one after the other."""
         order, offsets = by_state(self.states, max(split.cell for split in splits) + 1)
         members = (
@@ -80,9 +79,9 @@ class InMemory:
         ]
 
 
-def split_cell(keys: Keys, split: Split, blocking: Blocking) -> Centroids:
+def split_cell(keys: Keys, split: CellSplit, blocking: Blocking) -> Centroids:
     """Cluster the rows of one cell by plain k-means."""
     shares = InMemory([keys], blocking)
-    start = Progress(first_centroids(len(keys), shares.take, split.states, split.seed))
+    start = LloydProgress(first_centroids(len(keys), shares.take, split.states, split.seed))
     stop = Stop(split.iterations)
     return lloyd(shares, start, stop, sums_memory=1 << 30).centroids

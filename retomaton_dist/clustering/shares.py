@@ -7,14 +7,17 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from retomaton_dist.clustering.arrays import Centroids, Counts, Distances, Keys, States
-from retomaton_dist.clustering.assign import Find, find_among_all
-from retomaton_dist.clustering.blocks import blocks_of
-from retomaton_dist.clustering.cells import Cells, find_in_cells
+from retomaton_dist.clustering.arrays import (
+    Centroids,
+    Counts,
+    Distances,
+    Keys,
+    StateOfRow,
+    blocks_of,
+)
+from retomaton_dist.clustering.assign import Cells, FindStates
 from retomaton_dist.clustering.draw import priorities
-from retomaton_dist.clustering.exact_total import digits_of, total_of
-from retomaton_dist.clustering.products import Blocking
-from retomaton_dist.clustering.sums import Sums
+from retomaton_dist.clustering.sums import Sums, digits_of, total_of
 
 _SPREAD_STEPS = 2.0**20
 _SPREAD_CAP = 2.0**30
@@ -25,7 +28,7 @@ _ROWS_AT_ONCE = 1 << 20
 class Assigned:
     """What an assignment of some rows adds up to: whole numbers, so that order is no matter.
 
-    `digits` stand for the sum of distances (see `exact_total`); `spreads` are the sums of the
+    `digits` stand for the sum of distances (see `digits_of`); `spreads` are the sums of the
     members' distances per state, in steps of `spread_unit`.
     """
 
@@ -41,7 +44,7 @@ class Assigned:
 
 
 @dataclass(frozen=True)
-class Split:
+class CellSplit:
     """A cell to be clustered on its own into `states` states, from at most `limit` of its rows."""
 
     cell: int
@@ -67,20 +70,13 @@ class Shares(Protocol):
     def sums(self, first: int, last: int) -> Sums:
         """Sum the members of states first..last-1 over all actors."""
 
-    def split(self, splits: Sequence[Split]) -> Sequence[Centroids]:
+    def split(self, splits: Sequence[CellSplit]) -> Sequence[Centroids]:
         """Cluster the members of states on their own, each on one actor, as `split_cell` does."""
 
 
-def finder(centroids: Centroids, cells: Cells | None, blocking: Blocking) -> Find:
-    """Prepare to find states among all centroids, or within cells where there are any."""
-    if cells is None:
-        return find_among_all(centroids, blocking)
-    return find_in_cells(centroids, cells, blocking)
-
-
 def assign_rows(
-    keys: Keys, before: States | None, find: Find, count: int, unit: float
-) -> tuple[States, Assigned]:
+    keys: Keys, before: StateOfRow | None, find: FindStates, count: int, unit: float
+) -> tuple[StateOfRow, Assigned]:
     """Give rows one of `count` states and sum them up, spreads in steps of `unit`.
 
     `before` are the states the rows were in after the last iteration.
@@ -102,13 +98,13 @@ def add_assigned(parts: Sequence[Assigned]) -> Assigned:
     )
 
 
-def by_state(states: States, count: int) -> tuple[NDArray[np.int64], Counts]:
+def by_state(states: StateOfRow, count: int) -> tuple[NDArray[np.int64], Counts]:
     """Order rows by state: state s has rows order[offsets[s] : offsets[s + 1]], ascending."""
     offsets = np.concatenate([[0], np.cumsum(np.bincount(states, minlength=count))])
     return np.argsort(states, kind="stable"), offsets
 
 
-def limited(members: NDArray[np.int64], split: Split) -> NDArray[np.int64]:
+def limited(members: NDArray[np.int64], split: CellSplit) -> NDArray[np.int64]:
     """Keep at most `split.limit` rows, drawn at random, in ascending order.
 
     Limiting shares one by one first, and what they keep together once more, comes to the same.
@@ -125,7 +121,7 @@ def spread_unit(centroids: Centroids) -> float:
     return mean / _SPREAD_STEPS if mean > 0 else 1.0
 
 
-def _spreads(states: States, distances: Distances, count: int, unit: float) -> Counts:
+def _spreads(states: StateOfRow, distances: Distances, count: int, unit: float) -> Counts:
     spreads = np.zeros(count, np.int64)
     for part in blocks_of(len(states), _ROWS_AT_ONCE):
         steps = np.minimum(np.rint(distances[part] / unit), _SPREAD_CAP)

@@ -1,12 +1,11 @@
 """What a clustering looks like: sizes, empty and giant states, values per state, a histogram."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from retomaton_dist.clustering.arrays import Counts, States
+from retomaton_dist.clustering.arrays import Counts, StateOfRow
 from retomaton_dist.compiled import compiled
 
 GIANT_SHARE = 0.01
@@ -24,7 +23,7 @@ class Giant:
 
 
 @dataclass(frozen=True)
-class Statistics:
+class ClusteringStatistics:
     """The figures of a clustering. Sizes are of states that have members."""
 
     states: int
@@ -42,7 +41,7 @@ class Statistics:
 
 def summarise(
     sizes: Counts, values: Counts, inertia: float | None = None, distances: float | None = None
-) -> Statistics:
+) -> ClusteringStatistics:
     """Sum up a clustering from its sizes, `values_of_states`, and sums over all entries.
 
     `distances` is the sum of the entries' (not squared) distances to their centroids. Clusterings
@@ -50,7 +49,7 @@ def summarise(
     """
     entries, filled = int(sizes.sum()), sizes[sizes > 0]
     median, p99 = np.quantile(filled, [0.5, 0.99])
-    return Statistics(
+    return ClusteringStatistics(
         states=len(sizes),
         entries=entries,
         empty=len(sizes) - len(filled),
@@ -65,17 +64,17 @@ def summarise(
     )
 
 
-def giants_of(sizes: Counts, share: float = GIANT_SHARE) -> tuple[Giant, ...]:
-    """Return the states that hold more than `share` of all entries, the largest first.
+def giants_of(sizes: Counts) -> tuple[Giant, ...]:
+    """Return the states that hold more than GIANT_SHARE of all entries, the largest first.
 
     A state of one or two entries is no giant, however few there are in all.
     """
     entries = int(sizes.sum())
-    order = np.argsort(-sizes, kind="stable")[: int(1 / share) + 1]
+    order = np.argsort(-sizes, kind="stable")[: int(1 / GIANT_SHARE) + 1]
     return tuple(
         Giant(int(state), int(sizes[state]), float(sizes[state] / entries))
         for state in order
-        if sizes[state] > max(2.0, share * entries)
+        if sizes[state] > max(2.0, GIANT_SHARE * entries)
     )
 
 
@@ -84,18 +83,9 @@ def no_values(states: int) -> Counts:
     return np.full(states, _NONE, np.int64)
 
 
-def see_values(seen: Counts, states: States, values: NDArray[np.int32]) -> None:
+def see_values(seen: Counts, states: StateOfRow, values: NDArray[np.int32]) -> None:
     """Note the values of some entries: a state's only value, or that it has several."""
     _see(seen, states, values)
-
-
-def merge_values(parts: Sequence[Counts]) -> Counts:
-    """Combine what was seen in several parts of the entries."""
-    seen = parts[0].copy()
-    for part in parts[1:]:
-        both = (seen != _NONE) & (part != _NONE)
-        seen = np.where(both & (seen != part), _SEVERAL, np.where(seen == _NONE, part, seen))
-    return seen
 
 
 @compiled

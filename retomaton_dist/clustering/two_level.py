@@ -11,14 +11,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from retomaton_dist.clustering.arrays import Centroids, Counts, Keys, States
-from retomaton_dist.clustering.assign import find_among_all
-from retomaton_dist.clustering.cells import Cells
+from retomaton_dist.clustering.arrays import Centroids, Counts, Keys, StateOfRow
+from retomaton_dist.clustering.assign import Cells, find_among_all
 from retomaton_dist.clustering.draw import digests, drawn
 from retomaton_dist.clustering.in_memory import split_cell
-from retomaton_dist.clustering.lloyd import Progress
+from retomaton_dist.clustering.lloyd import LloydProgress
 from retomaton_dist.clustering.products import Blocking
-from retomaton_dist.clustering.shares import Shares, Split
+from retomaton_dist.clustering.shares import CellSplit, Shares
 
 PLAIN_WORK = 10**12
 PLAIN_STATES = 256
@@ -73,7 +72,7 @@ def plan_cells(
     count = max(1, round(math.sqrt(states)))
     limit = count * settings.rows_per_state
     sample = shares.take(np.sort(drawn(shares.rows, limit, seed)))
-    split = Split(0, count, limit, settings.split_iterations, seed)
+    split = CellSplit(0, count, limit, settings.split_iterations, seed)
     centres = split_cell(sample, split, blocking)
     centres = centres[np.isfinite(centres).all(axis=1)]
     counts = shares.assign(centres, None).counts
@@ -81,7 +80,7 @@ def plan_cells(
     return CellPlan(centres, apportion(masses, states))
 
 
-def _masses(counts: Counts, sample: Keys, cells: States) -> Counts:
+def _masses(counts: Counts, sample: Keys, cells: StateOfRow) -> Counts:
     """Weigh cells by their rows, discounted by how far the sample's rows in them are equal."""
     _, different = np.unique(digests(sample), return_index=True)
     seen = np.bincount(cells, minlength=len(counts))
@@ -92,16 +91,16 @@ def _masses(counts: Counts, sample: Keys, cells: States) -> Counts:
 
 def split_cells(
     shares: Shares, plan: CellPlan, settings: TwoLevel, seed: int
-) -> tuple[Cells, Progress]:
-    """Split every cell on its own; the rows must be assigned to the plan's centres.
+) -> tuple[Cells, LloydProgress]:
+    """CellSplit every cell on its own; the rows must be assigned to the plan's centres.
 
     Returns what Lloyd's iterations refine: the cells with their ranges of states, and the start.
     """
     splits = [
-        Split(cell, count, count * settings.rows_per_state, settings.split_iterations, seed)
+        CellSplit(cell, count, count * settings.rows_per_state, settings.split_iterations, seed)
         for cell, count in enumerate(plan.states.tolist())
         if count
     ]
     centroids = np.concatenate(shares.split(splits))
     offsets = np.concatenate([[0], np.cumsum(plan.states)])
-    return Cells(plan.centres, offsets, settings.probes), Progress(centroids)
+    return Cells(plan.centres, offsets, settings.probes), LloydProgress(centroids)

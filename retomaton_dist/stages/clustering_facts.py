@@ -5,7 +5,7 @@ from dataclasses import asdict
 
 import numpy as np
 
-from retomaton_dist.clustering.blocks import blocks_of
+from retomaton_dist.clustering.arrays import blocks_of
 from retomaton_dist.clustering.statistics import histogram, no_values, see_values, summarise
 from retomaton_dist.stages.runner import Done
 from storage import states

@@ -23,7 +23,7 @@ import torch
 
 from retomaton_dist.clustering.draw import first_centroids
 from retomaton_dist.clustering.in_memory import InMemory, split_cell
-from retomaton_dist.clustering.lloyd import Progress, Stop, lloyd
+from retomaton_dist.clustering.lloyd import LloydProgress, Stop, lloyd
 from retomaton_dist.clustering.products import Blocking
 from retomaton_dist.clustering.shares import add_assigned, by_state, limited
 from retomaton_dist.clustering.sums import add_sums
@@ -126,7 +126,7 @@ class ProcessShares:
 def plain(shares: ProcessShares, states: int, iterations: int) -> Result:
     """Train plain k-means."""
     began = time.perf_counter()
-    start = Progress(first_centroids(shares.rows, shares.take, states, 1))
+    start = LloydProgress(first_centroids(shares.rows, shares.take, states, 1))
     done = lloyd(shares, start, Stop(iterations, -1), SUMS_MEMORY)
     seconds = time.perf_counter() - began
     return Result(seconds, shares.assign(done.centroids, None).inertia)

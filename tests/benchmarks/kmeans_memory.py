@@ -29,13 +29,13 @@ def cluster(path, rows, answer):
 
     from retomaton_dist.clustering.draw import first_centroids
     from retomaton_dist.clustering.in_memory import InMemory
-    from retomaton_dist.clustering.lloyd import Progress, Stop, lloyd
+    from retomaton_dist.clustering.lloyd import LloydProgress, Stop, lloyd
     from retomaton_dist.clustering.products import Blocking
 
     torch.set_num_threads(1)
     keys = np.memmap(path, np.float16, "r").reshape(-1, DIMENSION)[:rows]
     warm = InMemory([np.asarray(keys[: 2 * STATES])], Blocking())
-    lloyd(warm, Progress(first_centroids(2 * STATES, warm.take, STATES, 1)), Stop(1), 1 << 28)
+    lloyd(warm, LloydProgress(first_centroids(2 * STATES, warm.take, STATES, 1)), Stop(1), 1 << 28)
     peak, done = [before := anonymous_megabytes()], threading.Event()
 
     def watch():
@@ -46,7 +46,7 @@ def cluster(path, rows, answer):
     watcher = threading.Thread(target=watch)
     watcher.start()
     shares = InMemory([keys], Blocking())
-    start = Progress(first_centroids(rows, shares.take, STATES, 1))
+    start = LloydProgress(first_centroids(rows, shares.take, STATES, 1))
     lloyd(shares, start, Stop(ITERATIONS), sums_memory=1 << 28)
     done.set()
     watcher.join()

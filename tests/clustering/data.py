@@ -17,6 +17,13 @@ def grids(rows=(1, 40), dimension=None, high=2):
     return st.builds(grid, st.integers(*rows), width, st.integers(0, 10**6))
 
 
+@st.composite
+def rows_and_centroids(draw):
+    """Grids of equal width."""
+    rows = draw(grids())
+    return rows, draw(grids(dimension=rows.shape[1])).astype(np.float32)
+
+
 def clouds(rows, centres, dimension, seed=0, width=0.3):
     """Rows around random centres of random sizes, as float16."""
     chosen = np.random.default_rng(seed)
@@ -24,6 +31,36 @@ def clouds(rows, centres, dimension, seed=0, width=0.3):
     shares = chosen.pareto(2, centres) + 0.2
     home = chosen.choice(centres, rows, p=shares / shares.sum())
     return (places[home] + width * chosen.standard_normal((rows, dimension))).astype(np.float16)
+
+
+def crowds(rows, targets, seed=0):
+    """Rows and targets in three crowds, within which no float32 product tells targets apart.
+
+    Whole numbers: float64 distances are exact and ties are common.
+    """
+    chosen = np.random.default_rng(seed)
+    places = chosen.integers(-2000, 2001, (3, 64))
+
+    def crowded(count):
+        return places[chosen.integers(0, 3, count)] + chosen.integers(-1, 2, (count, 64))
+
+    return crowded(rows).astype(np.float16), crowded(targets).astype(np.float32)
+
+
+def nearly_tied(seed):
+    """Centroids in pairs that differ by less than a float32 product can tell."""
+    rows = clouds(600, 5, 64, seed)
+    centroids = np.repeat(rows[:150].astype(np.float32), 2, axis=0)
+    centroids[1::2] *= 1 + np.random.default_rng(seed).uniform(-3e-7, 3e-7, (150, 64))
+    return rows, centroids.astype(np.float32)
+
+
+def crowded(seed):
+    """Centroids in crowds of 60 that float32 products cannot tell apart, too many to remember."""
+    rows = clouds(300, 5, 64, seed)
+    centroids = np.repeat(rows[:3].astype(np.float32), 60, axis=0)
+    centroids *= 1 + np.random.default_rng(seed).uniform(-3e-7, 3e-7, centroids.shape)
+    return rows, centroids.astype(np.float32)
 
 
 def divided(rows, cuts):

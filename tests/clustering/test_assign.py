@@ -1,4 +1,7 @@
-"""Every row gets the nearest centroid, whatever is multiplied with what at once."""
+"""Every row gets the nearest centroid of those it is compared with: all, or its nearest cells'.
+
+What is multiplied with what at once changes nothing.
+"""
 
 import numpy as np
 import pytest
@@ -6,28 +9,20 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retomaton_dist.clustering.assign import find_among_all
-from retomaton_dist.clustering.products import (
-    Blocking,
-    begin,
-    contend,
-    fold_here,
-    fold_lowest,
-    load_block,
-    load_slabs,
-    rooms_on,
-    settled,
-)
+from retomaton_dist.clustering.assign import Cells, find_among_all, find_in_cells
+from retomaton_dist.clustering.products import Blocking
 from retomaton_dist.errors import BadInput
-from tests.clustering.data import clouds, grids, squared_distances
+from tests.clustering.data import (
+    clouds,
+    crowded,
+    crowds,
+    grids,
+    nearly_tied,
+    rows_and_centroids,
+    squared_distances,
+)
 
 BLOCKINGS = st.builds(Blocking, rows=st.integers(1, 50), states=st.integers(1, 50))
-
-
-@st.composite
-def rows_and_centroids(draw):
-    rows = draw(grids())
-    return rows, draw(grids(dimension=rows.shape[1])).astype(np.float32)
 
 
 @given(rows_and_centroids(), BLOCKINGS)
@@ -39,29 +34,6 @@ def test_the_nearest_is_found_and_ties_go_to_the_lower_state(pair, blocking):
     assert nearest.distances.dtype == np.float32
     np.testing.assert_array_equal(nearest.states, exact.argmin(axis=1))
     np.testing.assert_array_equal(nearest.distances, exact.min(axis=1))
-
-
-@given(rows_and_centroids())
-def test_float32_rows_are_found_as_float16_rows_are(pair):
-    rows, centroids = pair
-    find = find_among_all(centroids, Blocking())
-    np.testing.assert_array_equal(find(rows).states, find(rows.astype(np.float32)).states)
-
-
-def nearly_tied(seed):
-    """Centroids in pairs that differ by less than a float32 product can tell."""
-    rows = clouds(600, 5, 64, seed)
-    centroids = np.repeat(rows[:150].astype(np.float32), 2, axis=0)
-    centroids[1::2] *= 1 + np.random.default_rng(seed).uniform(-3e-7, 3e-7, (150, 64))
-    return rows, centroids.astype(np.float32)
-
-
-def crowded(seed):
-    """Centroids in crowds of 60 that float32 products cannot tell apart, too many to remember."""
-    rows = clouds(300, 5, 64, seed)
-    centroids = np.repeat(rows[:3].astype(np.float32), 60, axis=0)
-    centroids *= 1 + np.random.default_rng(seed).uniform(-3e-7, 3e-7, centroids.shape)
-    return rows, centroids.astype(np.float32)
 
 
 @pytest.mark.parametrize("make", [nearly_tied, crowded])
@@ -89,56 +61,6 @@ def test_blocks_and_threads_never_change_a_result(blocking):
     assert np.array_equal(whole.distances, np.concatenate([part.distances for part in parts]))
 
 
-@given(rows_and_centroids(), st.integers(1, 5))
-def test_several_nearest_come_in_order(pair, count):
-    rows, centroids = pair
-    found, distances = found_by(fold_here, rows, centroids, count)
-    exact = squared_distances(rows, centroids)
-    order = np.argsort(exact, axis=1, kind="stable")[:, :count]
-    known = order.shape[1]
-    np.testing.assert_array_equal(found[:, :known], order)
-    np.testing.assert_array_equal(distances[:, :known], np.take_along_axis(exact, order, 1))
-    assert np.all(found[:, known:] == -1)
-
-
-@given(rows_and_centroids(), st.integers(1, 5))
-def test_what_a_device_selects_comes_to_the_same(pair, count):
-    rows, centroids = pair
-    here = found_by(fold_here, rows, centroids, count)
-    there = found_by(fold_lowest, rows, centroids, count)
-    np.testing.assert_array_equal(here[0], there[0])
-    np.testing.assert_array_equal(here[1], there[1])
-
-
-@pytest.mark.parametrize("make", [nearly_tied, crowded])
-def test_what_a_device_selects_comes_to_the_same_among_near_ties(make):
-    rows, centroids = make(1)
-    here = found_by(fold_here, rows, centroids, 3)
-    there = found_by(fold_lowest, rows, centroids, 3, slab_states=1024)
-    assert np.array_equal(here[0], there[0])
-
-
-def found_by(fold, rows, centroids, count, slab_states=16):
-    contest = begin(load_block(rows, "cpu"), count, rooms_on("cpu"))
-    for slab in load_slabs(centroids, 0, len(centroids), Blocking(states=slab_states)):
-        fold(contest, slab, np.arange(len(rows)), contest.block.keys @ slab.doubled)
-    return settled(contest, centroids)
-
-
-def test_only_the_given_rows_of_a_block_contend():
-    rows = clouds(50, 4, 8)
-    centroids = rows[:20].astype(np.float32)
-    contest = begin(load_block(rows, "cpu"), 1, rooms_on("cpu"))
-    near, far = np.arange(0, 50, 3), np.setdiff1d(np.arange(50), np.arange(0, 50, 3))
-    first, second = load_slabs(centroids, 0, 20, Blocking(states=10))
-    contend(contest, first, near)
-    contend(contest, second, far)
-    found = settled(contest, centroids)[0][:, 0]
-    exact = squared_distances(rows, centroids)
-    np.testing.assert_array_equal(found[near], exact[near, :10].argmin(axis=1))
-    np.testing.assert_array_equal(found[far], exact[far, 10:].argmin(axis=1) + 10)
-
-
 def test_of_a_hundred_equal_centroids_the_first_is_found():
     rows = clouds(300, 4, 8)
     centroids = np.repeat(rows[:3].astype(np.float32), 100, axis=0)
@@ -164,22 +86,68 @@ def test_a_centroid_far_away_does_not_blur_the_others():
     np.testing.assert_array_equal(found, squared_distances(rows, centroids).argmin(axis=1))
 
 
-def test_a_read_only_map_of_keys_is_read_without_a_warning(tmp_path, recwarn):
-    np.save(tmp_path / "keys.npy", clouds(100, 4, 8))
-    rows = np.load(tmp_path / "keys.npy", mmap_mode="r")
-    find_among_all(np.array(rows[:5], np.float32), Blocking())(rows)
-    assert not recwarn.list
-
-
-@pytest.mark.parametrize("wrong", [np.nan, np.inf, -np.inf])
-def test_a_key_that_is_not_finite_is_refused(wrong):
-    rows = clouds(100, 4, 8)
-    rows[31, 2] = wrong
-    find = find_among_all(clouds(5, 4, 8).astype(np.float32), Blocking())
-    with pytest.raises(BadInput, match=r"row 31 .* NaN or infinity"):
-        find(rows)
-
-
 def test_without_any_centroid_there_is_nothing_to_find():
     with pytest.raises(BadInput, match="no state has a centroid"):
         find_among_all(np.full((3, 8), np.nan, np.float32), Blocking())
+
+
+@st.composite
+def rows_in_cells(draw):
+    rows = draw(grids())
+    width = rows.shape[1]
+    centres = draw(grids((1, 6), width)).astype(np.float32)
+    centroids = draw(grids((len(centres), 30), width)).astype(np.float32)
+    states = st.integers(0, len(centroids))
+    cuts = sorted(draw(states) for _ in range(len(centres) - 1))
+    offsets = np.array([0, *cuts, len(centroids)])
+    return rows, centroids, Cells(centres, offsets, draw(st.integers(1, 4)))
+
+
+def nearest_the_obvious_way(row, centroids, cells):
+    apart = squared_distances(row[None], cells.centres)[0]
+    near = np.argsort(apart, kind="stable")[: cells.probes]
+    ranges = [np.arange(cells.offsets[c], cells.offsets[c + 1]) for c in sorted(near)]
+    states = np.concatenate(ranges)
+    if not len(states):
+        states = np.arange(len(centroids))
+    return states[squared_distances(row[None], centroids[states])[0].argmin()]
+
+
+@given(rows_in_cells(), st.integers(1, 50))
+def test_the_nearest_state_of_the_nearest_cells_is_found(case, block):
+    rows, centroids, cells = case
+    find = find_in_cells(centroids, cells, Blocking(grouped_rows=block, states=4))
+    expected = [nearest_the_obvious_way(row, centroids, cells) for row in rows]
+    np.testing.assert_array_equal(find(rows).states, expected)
+
+
+def test_probing_all_cells_is_comparing_with_all_states():
+    rows = clouds(3000, 9, 16)
+    centroids, centres = rows[:100].astype(np.float32), rows[100:110].astype(np.float32)
+    cells = Cells(centres, np.arange(0, 101, 10), probes=10)
+    inside = find_in_cells(centroids, cells, Blocking())(rows)
+    among_all = find_among_all(centroids, Blocking())(rows)
+    assert np.array_equal(inside.states, among_all.states)
+    assert np.array_equal(inside.distances, among_all.distances)
+
+
+def test_a_row_whose_cells_have_no_centroid_is_compared_with_all():
+    rows = clouds(200, 3, 8)
+    centroids = rows[:20].astype(np.float32)
+    centroids[:10] = np.nan
+    cells = Cells(rows[[0, 150]].astype(np.float32), np.array([0, 10, 20]), probes=1)
+    found = find_in_cells(centroids, cells, Blocking())(rows).states
+    left = squared_distances(rows, centroids[10:])
+    np.testing.assert_array_equal(found, 10 + left.argmin(axis=1))
+
+
+@pytest.mark.parametrize("blocking", [Blocking(), Blocking(7, 7, 5), Blocking(64, 50, 1024)])
+@pytest.mark.parametrize("probes", [1, 2])
+def test_too_many_contenders_to_remember_are_those_of_the_nearest_cells(blocking, probes):
+    rows, centroids = crowds(100, 400)
+    cells = Cells(centroids[::100].copy(), np.array([0, 60, 180, 180, 400]), probes)
+    found = find_in_cells(centroids, cells, blocking)(rows).states
+    expected = [nearest_the_obvious_way(row, centroids, cells) for row in rows]
+    np.testing.assert_array_equal(found, expected)
+    among_all = find_among_all(centroids, blocking)(rows).states
+    assert np.any(found != among_all), "these rows tell nothing"

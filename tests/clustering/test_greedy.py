@@ -5,8 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retomaton_dist.clustering.greedy import merge, numbered, visits
-from retomaton_dist.clustering.neighbours import exact_neighbours
+from retomaton_dist.clustering.greedy import exact_neighbours, merge, numbered, visits
 from retomaton_dist.clustering.products import Blocking
 from retomaton_dist.errors import DamagedStore
 from tests.clustering.data import clouds, grids, squared_distances

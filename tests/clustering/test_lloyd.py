@@ -1,4 +1,7 @@
-"""Lloyd's iterations: right, the same for any division of rows, and resumable."""
+"""Lloyd's iterations: right, the same for any division of rows, and resumable.
+
+Empty states take half of another, unless its members are all equal.
+"""
 
 import numpy as np
 import pytest
@@ -7,7 +10,7 @@ from hypothesis import strategies as st
 
 from retomaton_dist.clustering.draw import first_centroids
 from retomaton_dist.clustering.in_memory import InMemory
-from retomaton_dist.clustering.lloyd import Progress, Stop, lloyd, stopped
+from retomaton_dist.clustering.lloyd import LloydProgress, Stop, lloyd, refill, stopped
 from retomaton_dist.clustering.products import Blocking
 from tests.clustering.data import DIVISIONS, clouds, divided, grids, squared_distances
 
@@ -17,7 +20,7 @@ ALWAYS = -1.0
 
 def cluster(parts, states, iterations=5, seed=0, memory=MEMORY, tolerance=ALWAYS):
     shares = InMemory(parts, Blocking(rows=100, states=50))
-    start = Progress(first_centroids(shares.rows, shares.take, states, seed))
+    start = LloydProgress(first_centroids(shares.rows, shares.take, states, seed))
     done = lloyd(shares, start, Stop(iterations, tolerance), memory)
     return shares, done
 
@@ -76,7 +79,7 @@ def test_going_on_from_any_iteration_gives_the_same_bits():
     keys = clouds(1000, 20, 8)
     reports = []
     shares = InMemory([keys], Blocking())
-    start = Progress(first_centroids(1000, shares.take, 25, 0))
+    start = LloydProgress(first_centroids(1000, shares.take, 25, 0))
     done = lloyd(shares, start, Stop(6, ALWAYS), MEMORY, report=reports.append)
     assert len(reports) == 6
     for report in reports:
@@ -153,7 +156,64 @@ def test_an_empty_state_takes_part_of_another():
     keys = clouds(400, 4, 8)
     centroids = np.full((5, 8), np.nan, np.float32)
     centroids[0] = keys.astype(np.float64).mean(axis=0)
-    done = lloyd(InMemory([keys], Blocking()), Progress(centroids), Stop(10, ALWAYS), MEMORY)
+    done = lloyd(InMemory([keys], Blocking()), LloydProgress(centroids), Stop(10, ALWAYS), MEMORY)
     assert (done.history[0].empty, done.history[0].refilled) == (4, 4)
     assert done.history[-1].empty == 0
     assert not np.isnan(done.centroids).any()
+
+
+def refilled(counts, spreads, offsets=None, dimension=4):
+    centroids = np.arange(len(counts) * dimension, dtype=np.float32).reshape(-1, dimension)
+    centroids[np.array(counts) == 0] = np.nan
+    offsets = np.array([0, len(counts)] if offsets is None else offsets)
+    result = refill(centroids, np.array(counts), np.array(spreads), 0.5, offsets)
+    return centroids, result
+
+
+def test_the_state_of_the_largest_spread_is_split_symmetrically():
+    before, after = refilled([5, 0, 9], [80, 0, 20])
+    assert after.filled == 1
+    np.testing.assert_allclose((after.centroids[0] + after.centroids[1]) / 2, before[0])
+    assert np.all(after.centroids[0] != after.centroids[1])
+    np.testing.assert_array_equal(after.centroids[2], before[2])
+
+
+def test_members_that_are_all_equal_are_not_split():
+    before, after = refilled([1000, 0, 0, 1], [0, 0, 0, 7])
+    assert after.filled == 0
+    np.testing.assert_array_equal(after.centroids, before)
+
+
+def test_a_large_state_is_split_more_than_once_before_a_small_one():
+    before, after = refilled([8, 0, 0, 8], [1000, 0, 0, 10])
+    assert after.filled == 2
+    np.testing.assert_array_equal(after.centroids[3], before[3])
+    assert len(np.unique(after.centroids, axis=0)) == 4
+
+
+def test_a_cell_splits_its_own_states_only():
+    before, after = refilled([8, 8, 0, 6], [1000, 0, 0, 10], offsets=[0, 2, 4])
+    np.testing.assert_array_equal(after.centroids[:2], before[:2])
+    np.testing.assert_allclose((after.centroids[2] + after.centroids[3]) / 2, before[3])
+
+
+def test_a_centroid_at_the_origin_can_be_split():
+    result = refill(
+        np.array([[0, 0], [np.nan, np.nan]], np.float32),
+        np.array([4, 0]),
+        np.array([100, 0]),
+        1.0,
+        np.array([0, 2]),
+    )
+    assert np.all(result.centroids[0] == -result.centroids[1])
+    assert np.all(result.centroids != 0)
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 4)), min_size=1, max_size=30))
+def test_whatever_is_empty_is_refilled_or_left_without_a_centroid(pairs):
+    counts = [count for count, _ in pairs]
+    spreads = [spread if count else 0 for count, spread in pairs]
+    _, after = refilled(counts, spreads)
+    absent = np.isnan(after.centroids).any(axis=1)
+    assert np.count_nonzero(absent) == counts.count(0) - after.filled
+    assert not absent[np.array(counts) > 0].any()

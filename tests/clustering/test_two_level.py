@@ -7,9 +7,8 @@ from hypothesis import strategies as st
 
 from retomaton_dist.clustering.draw import first_centroids
 from retomaton_dist.clustering.in_memory import InMemory
-from retomaton_dist.clustering.lloyd import Progress, Stop, lloyd
+from retomaton_dist.clustering.lloyd import LloydProgress, Stop, lloyd
 from retomaton_dist.clustering.products import Blocking
-from retomaton_dist.clustering.shares import Split, limited
 from retomaton_dist.clustering.two_level import (
     TwoLevel,
     apportion,
@@ -17,7 +16,7 @@ from retomaton_dist.clustering.two_level import (
     split_cells,
     wants_two_levels,
 )
-from tests.clustering.data import clouds, divided
+from tests.clustering.data import clouds
 
 MASSES = st.lists(st.integers(0, 10**9), min_size=1, max_size=40).filter(any)
 MEMORY = 1 << 24
@@ -49,7 +48,7 @@ def two_level(parts, states, iterations=8):
 
 def plain(keys, states, iterations=8):
     shares = InMemory([keys], Blocking())
-    start = Progress(first_centroids(len(keys), shares.take, states, 1))
+    start = LloydProgress(first_centroids(len(keys), shares.take, states, 1))
     done = lloyd(shares, start, Stop(iterations, -1), MEMORY)
     return shares.assign(done.centroids, None)
 
@@ -60,16 +59,6 @@ def test_inertia_is_within_three_per_cent_of_plain_k_means(centres, width):
     *_, assigned = two_level([keys], 400)
     assert assigned.inertia <= 1.03 * plain(keys, 400).inertia
     assert np.count_nonzero(assigned.counts == 0) == 0
-
-
-@given(st.integers(0, 300), st.integers(1, 40), st.lists(st.integers(0, 300), max_size=3))
-def test_limiting_parts_and_then_what_they_keep_is_limiting_the_whole(rows, limit, cuts):
-    split = Split(cell=0, states=1, limit=limit, iterations=1, seed=3)
-    members = np.arange(rows) * 7
-    kept = limited(members, split)
-    parts = [limited(part, split) for part in divided(members, cuts)]
-    np.testing.assert_array_equal(limited(np.concatenate(parts), split), kept)
-    assert len(kept) == min(rows, limit)
 
 
 def test_dividing_rows_differently_changes_no_bit():
