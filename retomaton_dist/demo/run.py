@@ -20,7 +20,7 @@ from retomaton_dist.later_settings import later_settings
 from retomaton_dist.lm.train_settings import TrainSettings
 from retomaton_dist.reader import StoreReader
 from retomaton_dist.report.folder import read_evaluation
-from retomaton_dist.report.result import result_sentence
+from retomaton_dist.report.headline import result_sentence
 from retomaton_dist.runtime.cluster import Session
 from retomaton_dist.runtime.progress import clock
 from retomaton_dist.settings import (

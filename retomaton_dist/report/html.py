@@ -5,12 +5,12 @@ from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 
-from retomaton_dist.report.blocks import (
-    Block,
+from retomaton_dist.report.page import (
     Bullets,
-    Cell,
     Figure,
     Heading,
+    Inline,
+    PagePart,
     Paragraph,
     Passage,
     Table,
@@ -48,10 +48,10 @@ pre { background: #f0f3f7; padding: .9rem 1.1rem; border-radius: 4px; white-spac
 """
 
 
-def to_html(blocks: Sequence[Block], folder: Path) -> str:
+def to_html(parts: Sequence[PagePart], folder: Path) -> str:
     """The whole report; figures are read from `folder`."""
-    title = next((block.text for block in blocks if isinstance(block, Heading)), "")
-    body = "\n".join(_block(block, folder) for block in blocks)
+    title = next((part.text for part in parts if isinstance(part, Heading)), "")
+    body = "\n".join(_part(part, folder) for part in parts)
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
@@ -60,17 +60,17 @@ def to_html(blocks: Sequence[Block], folder: Path) -> str:
     )
 
 
-def _block(block: Block, folder: Path) -> str:
-    match block:
+def _part(part: PagePart, folder: Path) -> str:
+    match part:
         case Heading(level, text):
             return f"<h{level}>{_prose(text)}</h{level}>"
-        case Paragraph(parts, strong):
+        case Paragraph(pieces, strong):
             kind = ' class="result"' if strong else ""
-            return f"<p{kind}>{''.join(_inline(part) for part in parts)}</p>"
+            return f"<p{kind}>{''.join(_inline(piece) for piece in pieces)}</p>"
         case Bullets(items):
             return f"<ul>{''.join(f'<li>{_prose(item)}</li>' for item in items)}</ul>"
         case Table():
-            return _table(block)
+            return _table(part)
         case Figure(path, caption):
             return _figure(folder / path, caption)
         case Passage(text):
@@ -105,10 +105,10 @@ def _tag(name: str, column: int, table: Table, content: str) -> str:
     return f"<{name}{kind}>{content}</{name}>"
 
 
-def _inline(part: Cell) -> str:
-    if isinstance(part, Verbatim):
-        return f"<code>{escape(visible(part.text))}</code>" if part.text else "(nothing)"
-    return _prose(part)
+def _inline(piece: Inline) -> str:
+    if isinstance(piece, Verbatim):
+        return f"<code>{escape(visible(piece.text))}</code>" if piece.text else "(nothing)"
+    return _prose(piece)
 
 
 def _prose(text: str) -> str:

@@ -6,7 +6,7 @@ from html.parser import HTMLParser
 import pytest
 
 from retomaton_dist.errors import BadInput, DamagedStore
-from retomaton_dist.report.blocks import visible
+from retomaton_dist.report.page import visible
 from retomaton_dist.report.write import write_report
 from tests.report import made
 
