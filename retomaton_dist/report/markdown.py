@@ -1,4 +1,7 @@
-"""A report as Markdown, in GitHub's dialect."""
+"""A report as Markdown, in GitHub's dialect.
+
+Not a template: how a text is fenced depends on what is in it, and blank lines mean something.
+"""
 
 import re
 from collections.abc import Sequence

@@ -35,7 +35,6 @@ class Row:
     tau: float | None
     foss: float
     searches: int
-    positions: int
     perplexity: float
     interval: Interval | None
     perplexity_per_word: float | None
@@ -69,7 +68,6 @@ def read_row(item: Mapping[str, Any], where: str) -> Row:
             tau=_number(item.get("tau")),
             foss=float(item["foss"]),
             searches=int(item["searches"]),
-            positions=int(item["positions"]),
             perplexity=float(item["perplexity"]),
             interval=_interval(item.get("interval")),
             perplexity_per_word=_number(item.get("perplexity_per_word")),

@@ -1,7 +1,6 @@
 """The report as a reader gets it: figures, Markdown and HTML from an evaluation's JSON files."""
 
 import re
-from html.parser import HTMLParser
 
 import pytest
 
@@ -9,34 +8,10 @@ from retomaton_dist.errors import BadInput, DamagedStore
 from retomaton_dist.report.page import visible
 from retomaton_dist.report.write import write_report
 from tests.report import made
+from tests.report.browser import Page
 
 ALL_FIGURES = {"curves", "ratio", "tau", "ablation", "wall_clock", "runs", "overlap"}
 PNG = b"\x89PNG\r\n\x1a\n"
-
-
-class Page(HTMLParser):
-    """What a browser would see: tags, attributes, and text."""
-
-    VOID = frozenset({"meta", "img"})
-
-    def __init__(self, text):
-        super().__init__()
-        self.tags, self.links, self.text, self._open = [], [], "", []
-        self.feed(text)
-        assert self._open == []
-
-    def handle_starttag(self, tag, attrs):
-        self.tags.append(tag)
-        self.links += [value for name, value in attrs if name in ("src", "href")]
-        assert not any(name.startswith("on") for name, _ in attrs)
-        if tag not in self.VOID:
-            self._open.append(tag)
-
-    def handle_endtag(self, tag):
-        assert self._open.pop() == tag
-
-    def handle_data(self, data):
-        self.text += data
 
 
 @pytest.fixture(scope="module")
