@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from retomaton_dist.analysis.documents import Documents
+from retomaton_dist.analysis.documents import TokensByDocument
 from retomaton_dist.analysis.ngrams import overlap, seen
 from retomaton_dist.analysis.passage import longest_passage
 from retomaton_dist.analysis.runs import captured, describe_runs, find_runs
@@ -30,8 +30,8 @@ def analyse(
     Only evaluated rows count as the text. The corpus is streamed; memory grows with the rows.
     """
     searched = scores.walk(label).searched
-    rows = Documents.of_rows(scores.document, scores.position, scores.token)
-    whole = Documents.of_corpus(corpus)
+    rows = TokensByDocument.of_rows(scores.document, scores.position, scores.token)
+    whole = TokensByDocument.of_corpus(corpus)
     runs = find_runs(rows, searched)
     passage = longest_passage(
         captured(runs, searched), scores.document, scores.position, text, corpus, decode
@@ -49,8 +49,8 @@ def analyse(
 
 
 def _sequences(
-    rows: Documents,
-    corpus: Documents,
+    rows: TokensByDocument,
+    corpus: TokensByDocument,
     searched: NDArray[np.bool_],
     length: int,
     log_p: NDArray[np.floating],

@@ -9,14 +9,14 @@ from storage.corpus import Corpus
 
 
 @dataclass(frozen=True)
-class Documents:
+class TokensByDocument:
     """Tokens, and where documents begin: document i is tokens[bounds[i]:bounds[i + 1]]."""
 
     tokens: NDArray[np.int32]
     bounds: NDArray[np.int64]
 
     @classmethod
-    def of_corpus(cls, corpus: Corpus) -> "Documents":
+    def of_corpus(cls, corpus: Corpus) -> "TokensByDocument":
         """All tokens of a corpus, those that are read but never predicted included."""
         firsts = corpus.first_entries + corpus.lead * np.arange(len(corpus))
         return cls(corpus.tokens, np.append(firsts, len(corpus.tokens)))
@@ -27,7 +27,7 @@ class Documents:
         document: NDArray[np.int32],
         position: NDArray[np.int32],
         token: NDArray[np.int32],
-    ) -> "Documents":
+    ) -> "TokensByDocument":
         """Evaluated rows, in order; where positions were left out, another document begins."""
         cuts = (np.diff(document) != 0) | (np.diff(position) != 1)
         inner = np.flatnonzero(cuts) + 1

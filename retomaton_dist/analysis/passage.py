@@ -5,9 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from retomaton_dist.analysis.documents import Documents
-from retomaton_dist.analysis.hashing import gram_hashes
-from retomaton_dist.analysis.ngrams import Sought, corpus_grams
+from retomaton_dist.analysis.documents import TokensByDocument
+from retomaton_dist.analysis.ngrams import Sought, corpus_grams, gram_hashes
 from retomaton_dist.analysis.runs import Runs
 from retomaton_dist.analysis.sequences import Decode
 from storage.canonical import Json
@@ -26,7 +25,7 @@ class Match:
     length: int
 
 
-def longest_match(passage: NDArray[np.int32], corpus: Documents) -> Match | None:
+def longest_match(passage: NDArray[np.int32], corpus: TokensByDocument) -> Match | None:
     """The longest stretch of a passage that one document of the corpus has too, or None.
 
     Of several equally long ones, the first in the corpus. Takes log2(tokens of the passage)
@@ -44,7 +43,7 @@ def longest_match(passage: NDArray[np.int32], corpus: Documents) -> Match | None
     return best
 
 
-def _find(passage: NDArray[np.int32], corpus: Documents, length: int) -> Match | None:
+def _find(passage: NDArray[np.int32], corpus: TokensByDocument, length: int) -> Match | None:
     hashes = gram_hashes(passage, length)
     sought = Sought(hashes)
     for places, others in corpus_grams(corpus, length):
@@ -73,7 +72,7 @@ def longest_passage(
     row, length = int(captured.firsts[run]), int(captured.lengths[run])
     number = int(document[row])
     first = text.first_token(number) + text.lead + int(position[row])
-    match = longest_match(text.tokens[first : first + length], Documents.of_corpus(corpus))
+    match = longest_match(text.tokens[first : first + length], TokensByDocument.of_corpus(corpus))
     return {
         "tokens": length,
         "evaluated": _stretch(text, number, first, length, decode),
@@ -82,7 +81,7 @@ def longest_passage(
 
 
 def _source(corpus: Corpus, match: Match, decode: Decode) -> Json:
-    bounds = Documents.of_corpus(corpus).bounds
+    bounds = TokensByDocument.of_corpus(corpus).bounds
     number = int(np.searchsorted(bounds[1:], match.in_corpus, side="right"))
     entry = match.in_corpus - corpus.lead * (number + 1)
     return {

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from retomaton_dist.analysis.documents import Documents
+from retomaton_dist.analysis.documents import TokensByDocument
 from storage.canonical import Json
 
 
@@ -23,7 +23,7 @@ class Runs:
     lengths: NDArray[np.int64]
 
 
-def find_runs(text: Documents, searched: NDArray[np.bool_]) -> Runs:
+def find_runs(text: TokensByDocument, searched: NDArray[np.bool_]) -> Runs:
     """Cut a text into its runs."""
     begins = searched.copy()
     firsts = text.bounds[:-1]

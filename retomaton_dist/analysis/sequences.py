@@ -5,15 +5,17 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from retomaton_dist.analysis.documents import Documents
-from retomaton_dist.analysis.hashing import gram_hashes
+from retomaton_dist.analysis.documents import TokensByDocument
+from retomaton_dist.analysis.ngrams import gram_hashes
 from storage.canonical import Json
 
 Decode = Callable[[Sequence[int]], str]
 SHOWN = 10
 
 
-def free_starts(text: Documents, searched: NDArray[np.bool_], length: int) -> NDArray[np.int64]:
+def free_starts(
+    text: TokensByDocument, searched: NDArray[np.bool_], length: int
+) -> NDArray[np.int64]:
     """Places where `length` tokens of one document begin, none of which was searched for."""
     searches = np.concatenate([[0], np.cumsum(searched)])
     count = max(0, len(text) - length + 1)
@@ -22,7 +24,7 @@ def free_starts(text: Documents, searched: NDArray[np.bool_], length: int) -> ND
 
 
 def most_probable(
-    text: Documents,
+    text: TokensByDocument,
     starts: NDArray[np.int64],
     length: int,
     log_p: NDArray[np.floating],

@@ -31,7 +31,7 @@ def run(call: Invocation) -> int:
 
 def draw_histograms(store: str, folder: Path) -> None:
     """Write a PNG per clustering that is done, and say where."""
-    from retomaton_dist.plots import plot_state_sizes
+    from retomaton_dist.report.figures import plot_state_sizes
     from storage.store import Store
 
     opened = Store.open(store)

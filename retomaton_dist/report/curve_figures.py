@@ -3,37 +3,46 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from retomaton_dist.plots import drawing
-from retomaton_dist.report.drawn import (
+from retomaton_dist.report.drawing import (
     FADING,
     FOSS,
     about_bands,
+    clustering_style,
+    curve_style,
     draw_alone,
     draw_band,
     draw_grid,
     draw_legend,
     draw_lines,
+    drawing,
     finish,
     searched_style,
 )
-from retomaton_dist.report.folder import Evaluation
+from retomaton_dist.report.folder import EvaluationFiles
 from retomaton_dist.report.names import clustering_name, curve_name, short
-from retomaton_dist.report.rows import Curve, Row, curves, full_retrieval, main_clustering
-from retomaton_dist.report.styles import clustering_style, curve_style
+from retomaton_dist.report.rows import (
+    KNNLM,
+    LM,
+    Curve,
+    Row,
+    curves,
+    full_retrieval,
+    main_clustering,
+)
 
 
-def draw_curves(evaluation: Evaluation, path: Path) -> str | None:
+def draw_curves(evaluation: EvaluationFiles, path: Path) -> str | None:
     """Perplexity against FoSS: every method, with the main clustering and without."""
     found = main_curves(evaluation.rows)
     if not found:
         return None
-    methods = [method for method, _ in found]
+    methods = [curve.method for curve in found]
     styled = [
         (points, curve_style(curve, methods), curve_name(curve))
         for curve, points in found.items()
-        if curve[0] != "lm"
+        if curve != LM
     ]
-    alone = found.get(("lm", None))
+    alone = found.get(LM)
     with drawing(path, size=(8.6, 6)) as axes:
         banded = draw_lines(axes, styled)
         if alone:
@@ -44,21 +53,21 @@ def draw_curves(evaluation: Evaluation, path: Path) -> str | None:
     return f"Perplexity per token against the fraction of saved searches. {about_bands(banded)}"
 
 
-def draw_ratio(evaluation: Evaluation, path: Path) -> str | None:
+def draw_ratio(evaluation: EvaluationFiles, path: Path) -> str | None:
     """Perplexity as a ratio to kNN-LM's at FoSS 0, with intervals of the ratio itself."""
     found = {
         curve: [row for row in points if row.against_knnlm is not None]
         for curve, points in main_curves(evaluation.rows).items()
-        if curve[0] not in FADING
+        if curve.method not in FADING
     }
-    drawn = {curve: points for curve, points in found.items() if points and curve[0] != "lm"}
+    drawn = {curve: points for curve, points in found.items() if points and curve != LM}
     if not drawn:
         return None
     banded: list[bool] = []
     with drawing(path, size=(8.6, 5)) as axes:
         axes.axhline(1, label="kNN-LM at FoSS 0", zorder=1, **searched_style())
         for curve, points in drawn.items():
-            style = curve_style(curve, [method for method, _ in drawn])
+            style = curve_style(curve, [one.method for one in drawn])
             foss = [row.foss for row in points]
             axes.plot(foss, [row.against_knnlm for row in points], label=curve_name(curve), **style)
             intervals = [row.against_interval for row in points]
@@ -74,7 +83,7 @@ def draw_ratio(evaluation: Evaluation, path: Path) -> str | None:
     return f"Perplexity as a ratio to kNN-LM's at FoSS 0. {known}"
 
 
-def draw_tau(evaluation: Evaluation, path: Path) -> str | None:
+def draw_tau(evaluation: EvaluationFiles, path: Path) -> str | None:
     """FoSS and perplexity against tau, with tau's values evenly spaced."""
     walked = [row for row in evaluation.rows if row.tau is not None]
     grid = sorted({row.tau for row in walked if row.tau is not None})
@@ -101,12 +110,12 @@ def draw_tau(evaluation: Evaluation, path: Path) -> str | None:
     return "FoSS and perplexity for each tau. Methods that share a walk share its line on the left."
 
 
-def draw_ablation(evaluation: Evaluation, path: Path) -> str | None:
+def draw_ablation(evaluation: EvaluationFiles, path: Path) -> str | None:
     """Plain RetoMaton with every clustering."""
     found = {
-        curve[1]: points
+        curve.clustering: points
         for curve, points in curves(evaluation.rows).items()
-        if curve[0] == "retomaton" and curve[1] is not None
+        if curve.method == "retomaton" and curve.clustering is not None
     }
     if len(found) < 2:
         return None
@@ -114,7 +123,7 @@ def draw_ablation(evaluation: Evaluation, path: Path) -> str | None:
         (points, clustering_style(name, list(found)), clustering_name(name))
         for name, points in found.items()
     ]
-    searched = curves(evaluation.rows).get(("knnlm", None), [])
+    searched = curves(evaluation.rows).get(KNNLM, [])
     with drawing(path, size=(8.6, 5)) as axes:
         banded = draw_lines(axes, styled)
         if searched and searched[0].foss == 0:
@@ -126,14 +135,14 @@ def draw_ablation(evaluation: Evaluation, path: Path) -> str | None:
     return f"Perplexity of RetoMaton against FoSS, by clustering. {about_bands(banded)}"
 
 
-def draw_wall_clock(evaluation: Evaluation, path: Path) -> str | None:
+def draw_wall_clock(evaluation: EvaluationFiles, path: Path) -> str | None:
     """Saved retrieval time against FoSS with y = x, and the whole wall-clock beside it."""
     timed = [row for row in evaluation.rows if row.seconds is not None]
     whole = full_retrieval(timed)
     found = main_curves([row for row in timed if row.method != "lm"])
     if whole is None or not found:
         return None
-    methods = [method for method, _ in found]
+    methods = [curve.method for curve in found]
     with drawing(path, panels=2, size=(10.4, 4.6)) as (left, right):
         left.plot([0, 1], [0, 1], color="#9ca3af", linestyle=":", label="y = x", zorder=1)
         for curve, points in found.items():
@@ -144,7 +153,7 @@ def draw_wall_clock(evaluation: Evaluation, path: Path) -> str | None:
             right.plot(foss, [(row.seconds or {})["total"] for row in points], **style)
         alone = [row.seconds["total"] for row in timed if row.method == "lm" and row.seconds]
         if alone:
-            style = curve_style(("lm", None), [])
+            style = curve_style(LM, [])
             right.axhline(alone[0], color=style["color"], linestyle=":")
             right.annotate("LM alone", (0, alone[0]), (0, 4), textcoords="offset points", size=9)
         right.set_ylim(bottom=0)
@@ -163,4 +172,4 @@ def draw_wall_clock(evaluation: Evaluation, path: Path) -> str | None:
 def main_curves(rows: Sequence[Row]) -> dict[Curve, list[Row]]:
     """Curves with the main clustering or with none; the others are the ablation's."""
     wanted = {None, "none", main_clustering(rows)}
-    return {curve: points for curve, points in curves(rows).items() if curve[1] in wanted}
+    return {curve: points for curve, points in curves(rows).items() if curve.clustering in wanted}

@@ -1,4 +1,4 @@
-"""The few numbers that a reader looks for first, taken from the curves by interpolation.
+"""The few numbers that a reader looks for first, read off the curves, and the sentence of them.
 
 Between two neighbouring points a curve is a straight line. Outside its points nothing is said.
 """
@@ -8,22 +8,19 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal
 
-from retomaton_dist.report.rows import Curve, Row
+from retomaton_dist.report.folder import EvaluationFiles
+from retomaton_dist.report.names import curve_name, percent
+from retomaton_dist.report.rows import ADAPTRET, KNNLM, LM, Curve, Row, curves, main_clustering
 
 Points = Sequence[Row]
 
 
 @dataclass(frozen=True)
-class Reading:
-    """Perplexity at some FoSS, read off a curve; `row` is the point itself if there is one."""
+class ReadOff:
+    """Perplexity at some FoSS, read off a curve; interpolated if it lies between two points."""
 
     perplexity: float
-    row: Row | None
-
-    @property
-    def interpolated(self) -> bool:
-        """Whether it lies between two points."""
-        return self.row is None
+    interpolated: bool
 
 
 @dataclass(frozen=True)
@@ -46,16 +43,16 @@ class Target:
     perplexity: float
 
 
-def perplexity_at(points: Points, foss: float) -> Reading | None:
+def perplexity_at(points: Points, foss: float) -> ReadOff | None:
     """Perplexity of a curve at some FoSS; None outside its points. Points rise in FoSS."""
     for row in points:
         if row.foss == foss:
-            return Reading(row.perplexity, row)
+            return ReadOff(row.perplexity, interpolated=False)
     for left, right in pairwise(points):
         if left.foss < foss < right.foss:
             share = (foss - left.foss) / (right.foss - left.foss)
             value = left.perplexity + share * (right.perplexity - left.perplexity)
-            return Reading(value, None)
+            return ReadOff(value, interpolated=True)
     return None
 
 
@@ -72,13 +69,67 @@ def largest_foss(points: Points, target: float) -> Crossing:
     return Crossing("at", left.foss + share * (right.foss - left.foss))
 
 
-def targets(curves: Mapping[Curve, Points]) -> list[Target]:
+def targets(found: Mapping[Curve, Points]) -> list[Target]:
     """What RetoMaton is measured against: kNN-LM at FoSS 0, and the best that AdaptRet does."""
-    found: list[Target] = []
-    searched = perplexity_at(curves.get(("knnlm", None), []), 0.0)
+    aims: list[Target] = []
+    searched = perplexity_at(found.get(KNNLM, []), 0.0)
     if searched:
-        found.append(Target("knnlm", searched.perplexity))
-    adaptive = [row.perplexity for row in curves.get(("adaptret", None), [])]
+        aims.append(Target("knnlm", searched.perplexity))
+    adaptive = [row.perplexity for row in found.get(ADAPTRET, [])]
     if adaptive:
-        found.append(Target("adaptret", min(adaptive)))
-    return found
+        aims.append(Target("adaptret", min(adaptive)))
+    return aims
+
+
+def result_sentence(evaluation: EvaluationFiles) -> str:
+    """What came out, in one plain sentence; nothing is said about methods that did not run."""
+    found = curves(evaluation.rows)
+    ours = Curve("retomaton", main_clustering(evaluation.rows))
+    results = evaluation.results
+    many = "" if results["documents"] == 1 else "s"
+    text = f"On {results['positions']:,} positions of {results['documents']:,} document{many}"
+    parts = [_levels(found, ours), _change(found.get(ours, [])), _still_equal(found, ours)]
+    return f"{text}, {'; '.join(part for part in parts if part)}."
+
+
+def _levels(found: Mapping[Curve, Points], ours: Curve) -> str:
+    """The perplexities themselves, all at FoSS 0 but for the LM's, which has none."""
+    levels = {
+        curve: level.perplexity
+        for curve in (ours, KNNLM)
+        if (level := perplexity_at(found.get(curve, []), 0.0))
+    }
+    named = [f"{curve_name(curve)} has perplexity {level:,.2f}" for curve, level in levels.items()]
+    searching = " and ".join(named) + " at FoSS 0" if named else ""
+    alone = [f"LM alone has {row.perplexity:,.2f}" for row in found.get(LM, [])[:1]]
+    return ", the ".join([searching, *alone]) if named else "".join(f"the {one}" for one in alone)
+
+
+def _change(points: Points) -> str:
+    row = next((row for row in points if row.foss == 0 and row.against_knnlm is not None), None)
+    if row is None or row.against_knnlm is None:
+        return ""
+    side = "below" if row.against_knnlm < 1 else "above"
+    return f"RetoMaton is {percent(abs(1 - row.against_knnlm))} {side} kNN-LM{_margin(row)}"
+
+
+def _margin(row: Row) -> str:
+    if row.against_interval is None:
+        return ""
+    low, high = (100 * (bound - 1) for bound in row.against_interval)
+    return f" (95 % interval of the change: {low:+.1f} % to {high:+.1f} %)"
+
+
+def _still_equal(found: Mapping[Curve, Points], ours: Curve) -> str:
+    target = next((one.perplexity for one in targets(found) if one.name == "knnlm"), None)
+    if target is None or ours not in found:
+        return ""
+    crossing = largest_foss(found[ours], target)
+    if crossing.foss is None:
+        return "at no FoSS does it reach kNN-LM's perplexity"
+    saved = percent(crossing.foss)
+    if crossing.kind == "all":
+        return (
+            f"it is still no worse than kNN-LM with {saved} of the searches saved, its last point"
+        )
+    return f"it equals kNN-LM with {saved} of the searches saved"

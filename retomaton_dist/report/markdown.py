@@ -1,14 +1,17 @@
-"""A report as Markdown, in GitHub's dialect."""
+"""A report as Markdown, in GitHub's dialect.
+
+Not a template: how a text is fenced depends on what is in it, and blank lines mean something.
+"""
 
 import re
 from collections.abc import Sequence
 
-from retomaton_dist.report.blocks import (
-    Block,
+from retomaton_dist.report.page import (
     Bullets,
-    Cell,
     Figure,
     Heading,
+    Inline,
+    PagePart,
     Paragraph,
     Passage,
     Table,
@@ -19,22 +22,22 @@ from retomaton_dist.report.blocks import (
 _MARKUP = re.compile(r"[\\`*_\[\]<>|#~&$!]")
 
 
-def to_markdown(blocks: Sequence[Block]) -> str:
+def to_markdown(parts: Sequence[PagePart]) -> str:
     """The whole report."""
-    return "\n\n".join(_block(block) for block in blocks) + "\n"
+    return "\n\n".join(_part(part) for part in parts) + "\n"
 
 
-def _block(block: Block) -> str:
-    match block:
+def _part(part: PagePart) -> str:
+    match part:
         case Heading(level, text):
             return f"{'#' * level} {_prose(text)}"
-        case Paragraph(parts, strong):
-            text = "".join(_inline(part) for part in parts)
+        case Paragraph(pieces, strong):
+            text = "".join(_inline(piece) for piece in pieces)
             return f"**{text}**" if strong else text
         case Bullets(items):
             return "\n".join(f"- {_prose(item)}" for item in items)
         case Table():
-            return _table(block)
+            return _table(part)
         case Figure(path, caption):
             text = _prose(caption)
             return f"![{text}]({path.as_posix()})\n\n*{text}*"
@@ -49,7 +52,7 @@ def _table(table: Table) -> str:
     return "\n".join(f"| {' | '.join(row)} |" for row in [head, rules, *body])
 
 
-def _cell(cell: Cell) -> str:
+def _cell(cell: Inline) -> str:
     # A table is cut at its pipes before code spans are found, and a backslash before one may
     # itself be escaped: a pipe is safe as an entity only, which code spans do not know.
     if isinstance(cell, Verbatim) and "|" in cell.text:
@@ -62,8 +65,8 @@ def _entities(text: str) -> str:
     return "".join(one if one.isalnum() or one == " " else f"&#{ord(one)};" for one in text)
 
 
-def _inline(part: Cell) -> str:
-    return _code_span(part.text) if isinstance(part, Verbatim) else _prose(part)
+def _inline(piece: Inline) -> str:
+    return _code_span(piece.text) if isinstance(piece, Verbatim) else _prose(piece)
 
 
 def _prose(text: str) -> str:

@@ -2,7 +2,6 @@
 
 import math
 
-from retomaton_dist.report.headline import Crossing, Reading
 from retomaton_dist.report.rows import Curve, Interval
 
 _METHODS = {"lm": "LM alone", "knnlm": "kNN-LM", "adaptret": "AdaptRet"}
@@ -16,10 +15,8 @@ def method_name(method: str) -> str:
 
 def curve_name(curve: Curve) -> str:
     """A method, and its clustering if it has one."""
-    method, clustering = curve
-    if clustering is None:
-        return method_name(method)
-    return f"{method_name(method)} ({clustering_name(clustering)})"
+    named = method_name(curve.method)
+    return named if curve.clustering is None else f"{named} ({clustering_name(curve.clustering)})"
 
 
 def clustering_name(clustering: str) -> str:
@@ -47,17 +44,3 @@ def percent(share: float | None, digits: int = 1) -> str:
 def interval(bounds: Interval | None, digits: int = 2) -> str:
     """An interval for a table; a dash if there is none."""
     return DASH if bounds is None else f"{bounds[0]:,.{digits}f} to {bounds[1]:,.{digits}f}"
-
-
-def reading(found: Reading | None) -> str:
-    """A perplexity read off a curve; `~` marks one between two points."""
-    if found is None:
-        return DASH
-    return f"~{found.perplexity:,.2f}" if found.interpolated else f"{found.perplexity:,.2f}"
-
-
-def crossing(found: Crossing) -> str:
-    """Up to which FoSS a target is reached."""
-    if found.foss is None:
-        return "never"
-    return f"all of it (to {found.foss:.3f})" if found.kind == "all" else f"{found.foss:.3f}"

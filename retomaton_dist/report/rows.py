@@ -3,11 +3,23 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from retomaton_dist.errors import DamagedStore
 
 Interval = tuple[float, float]
+
+
+class Curve(NamedTuple):
+    """What tells curves apart: the method, and its clustering if it has one."""
+
+    method: str
+    clustering: str | None
+
+
+LM = Curve("lm", None)
+KNNLM = Curve("knnlm", None)
+ADAPTRET = Curve("adaptret", None)
 
 
 @dataclass(frozen=True)
@@ -23,7 +35,6 @@ class Row:
     tau: float | None
     foss: float
     searches: int
-    positions: int
     perplexity: float
     interval: Interval | None
     perplexity_per_word: float | None
@@ -37,18 +48,14 @@ class Row:
     seconds: Mapping[str, float] | None
 
     @property
-    def curve(self) -> "Curve":
+    def curve(self) -> Curve:
         """The curve that the point belongs to."""
-        return self.method, self.clustering
+        return Curve(self.method, self.clustering)
 
     @property
     def retrieval(self) -> float | None:
         """Seconds beyond the LM's forward pass."""
         return None if self.seconds is None else self.seconds["total"] - self.seconds["lm"]
-
-
-Curve = tuple[str, str | None]
-"""A method and its clustering, if it has one."""
 
 
 def read_row(item: Mapping[str, Any], where: str) -> Row:
@@ -61,7 +68,6 @@ def read_row(item: Mapping[str, Any], where: str) -> Row:
             tau=_number(item.get("tau")),
             foss=float(item["foss"]),
             searches=int(item["searches"]),
-            positions=int(item["positions"]),
             perplexity=float(item["perplexity"]),
             interval=_interval(item.get("interval")),
             perplexity_per_word=_number(item.get("perplexity_per_word")),

@@ -5,19 +5,19 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from retomaton_dist.report import tables
-from retomaton_dist.report.blocks import (
-    Block,
+from retomaton_dist.report.folder import EvaluationFiles
+from retomaton_dist.report.headline import result_sentence
+from retomaton_dist.report.names import percent
+from retomaton_dist.report.page import (
     Bullets,
     Figure,
     Heading,
+    PagePart,
     Passage,
     Verbatim,
     prose,
     shorten,
 )
-from retomaton_dist.report.folder import Evaluation
-from retomaton_dist.report.names import percent
-from retomaton_dist.report.result import result_sentence
 from storage.canonical import Json
 
 TITLE = "Perplexity and saved searches"
@@ -40,9 +40,9 @@ _DEFINITIONS = (
 )
 
 
-def compose(evaluation: Evaluation, figures: Mapping[str, Figure]) -> list[Block]:
+def compose(evaluation: EvaluationFiles, figures: Mapping[str, Figure]) -> list[PagePart]:
     """The whole report."""
-    sections: list[list[Block]] = [
+    sections: list[list[PagePart]] = [
         _headline(evaluation, figures),
         _tau(figures),
         _ablation(evaluation, figures),
@@ -58,10 +58,10 @@ def compose(evaluation: Evaluation, figures: Mapping[str, Figure]) -> list[Block
         _repeat(evaluation.settings),
         [Heading(2, "What the words mean"), Bullets(_DEFINITIONS)],
     ]
-    return [block for section in sections for block in section]
+    return [part for section in sections for part in section]
 
 
-def _headline(evaluation: Evaluation, figures: Mapping[str, Figure]) -> list[Block]:
+def _headline(evaluation: EvaluationFiles, figures: Mapping[str, Figure]) -> list[PagePart]:
     note = "~ is read off between two points of the curve, and so is every FoSS of an equality."
     return [
         Heading(1, TITLE),
@@ -73,11 +73,11 @@ def _headline(evaluation: Evaluation, figures: Mapping[str, Figure]) -> list[Blo
     ]
 
 
-def _tau(figures: Mapping[str, Figure]) -> list[Block]:
+def _tau(figures: Mapping[str, Figure]) -> list[PagePart]:
     return _titled("FoSS and perplexity by tau", _pick(figures, "tau"))
 
 
-def _ablation(evaluation: Evaluation, figures: Mapping[str, Figure]) -> list[Block]:
+def _ablation(evaluation: EvaluationFiles, figures: Mapping[str, Figure]) -> list[PagePart]:
     automata = evaluation.settings.get("automata")
     table = tables.ablation_table(evaluation.rows, automata if isinstance(automata, dict) else {})
     if len(table.rows) < 2:
@@ -85,9 +85,9 @@ def _ablation(evaluation: Evaluation, figures: Mapping[str, Figure]) -> list[Blo
     return _titled("Clusterings compared", [*_pick(figures, "ablation"), table])
 
 
-def _wall_clock(evaluation: Evaluation, figures: Mapping[str, Figure]) -> list[Block]:
+def _wall_clock(evaluation: EvaluationFiles, figures: Mapping[str, Figure]) -> list[PagePart]:
     seconds = evaluation.results.get("seconds")
-    found: list[Block] = [*_pick(figures, "wall_clock")]
+    found: list[PagePart] = [*_pick(figures, "wall_clock")]
     table = tables.seconds_table(evaluation.rows)
     if table.rows:
         found.append(prose("Seconds of each point, run alone with only the searches it asks for."))
@@ -98,7 +98,7 @@ def _wall_clock(evaluation: Evaluation, figures: Mapping[str, Figure]) -> list[B
     return _titled("Wall-clock", found)
 
 
-def _runs(analysis: Json, figures: Mapping[str, Figure]) -> list[Block]:
+def _runs(analysis: Json, figures: Mapping[str, Figure]) -> list[PagePart]:
     runs = analysis.get("runs")
     if not runs:
         return []
@@ -112,7 +112,7 @@ def _runs(analysis: Json, figures: Mapping[str, Figure]) -> list[Block]:
     return _titled("Search-free runs", [prose("The walk ", walk, text), *_pick(figures, "runs")])
 
 
-def _overlap(analysis: Json, figures: Mapping[str, Figure]) -> list[Block]:
+def _overlap(analysis: Json, figures: Mapping[str, Figure]) -> list[PagePart]:
     found = analysis.get("overlap")
     if not found:
         return []
@@ -122,13 +122,13 @@ def _overlap(analysis: Json, figures: Mapping[str, Figure]) -> list[Block]:
     )
 
 
-def _sequences(analysis: Json) -> list[Block]:
+def _sequences(analysis: Json) -> list[PagePart]:
     found: Mapping[str, Sequence[Json]] = analysis.get("sequences") or {}
-    blocks: list[Block] = []
+    parts: list[PagePart] = []
     for length, listed in sorted(found.items(), key=lambda item: (len(item[0]), item[0])):
-        blocks.append(Heading(3, f"{length} tokens"))
-        blocks.append(tables.sequences_table(listed) if listed else prose("There is none."))
-    if not blocks:
+        parts.append(Heading(3, f"{length} tokens"))
+        parts.append(tables.sequences_table(listed) if listed else prose("There is none."))
+    if not parts:
         return []
     about = (
         "All tokens of these sequences were reached without a search. The probability is the "
@@ -136,25 +136,25 @@ def _sequences(analysis: Json) -> list[Block]:
         "over the times the sequence occurs. Of sequences that overlap in the text only the most "
         "probable is listed. The longest are listed only if they appear nowhere in the corpus."
     )
-    return _titled("The most probable search-free sequences", [prose(about), *blocks])
+    return _titled("The most probable search-free sequences", [prose(about), *parts])
 
 
-def _passage(analysis: Json) -> list[Block]:
+def _passage(analysis: Json) -> list[PagePart]:
     passage = analysis.get("passage")
     if not passage:
         return []
     source = passage.get("source")
-    blocks = [
+    parts = [
         prose(f"{passage['tokens']:,} tokens in a row were reached without a search: ⟦ to ⟧."),
         *_stretch("Evaluated text: ", passage["evaluated"]),
     ]
     if source:
         begin = f"The longest part of it that the corpus has, {source['tokens']:,} tokens: "
-        blocks += _stretch(begin, source)
-    return _titled("The longest captured passage and its source", blocks)
+        parts += _stretch(begin, source)
+    return _titled("The longest captured passage and its source", parts)
 
 
-def _stretch(begin: str, found: Json) -> list[Block]:
+def _stretch(begin: str, found: Json) -> list[PagePart]:
     entry = found.get("entry")
     named = "" if entry is None else f", entry {entry:,}"
     place = f", byte {found['byte_in_document']:,}{named}; the document begins in "
@@ -164,7 +164,7 @@ def _stretch(begin: str, found: Json) -> list[Block]:
     return [line, Passage(text)]
 
 
-def _calibration(calibration: Json) -> list[Block]:
+def _calibration(calibration: Json) -> list[PagePart]:
     methods = calibration.get("methods")
     if not methods:
         return []
@@ -172,7 +172,7 @@ def _calibration(calibration: Json) -> list[Block]:
     return _titled("Calibration", [prose(about), tables.facts_table(methods)])
 
 
-def _adaptret(calibration: Json) -> list[Block]:
+def _adaptret(calibration: Json) -> list[PagePart]:
     trained = (calibration.get("methods") or {}).get("adaptret")
     if not trained:
         return []
@@ -185,11 +185,11 @@ def _adaptret(calibration: Json) -> list[Block]:
     return _titled("What AdaptRet's training cost", [prose(about)])
 
 
-def _points(evaluation: Evaluation) -> list[Block]:
+def _points(evaluation: EvaluationFiles) -> list[PagePart]:
     return _titled("All points", [tables.points_table(evaluation.rows)])
 
 
-def _repeat(settings: Json) -> list[Block]:
+def _repeat(settings: Json) -> list[PagePart]:
     """The command, then every group of settings; single ones together."""
     single = {
         key: value
@@ -201,20 +201,20 @@ def _repeat(settings: Json) -> list[Block]:
     if "text" in groups:
         # How often caps were hit has a section of its own.
         groups["text"] = {key: value for key, value in groups["text"].items() if key != "caps"}
-    blocks: list[Block] = []
+    parts: list[PagePart] = []
     if settings.get("command"):
-        blocks.append(Passage(_command(settings["command"])))
+        parts.append(Passage(_command(settings["command"])))
     for name, facts in groups.items():
-        blocks += [Heading(3, name)] if name else []
-        blocks.append(tables.facts_table(facts))
-    return _titled("To repeat this: settings, versions and fingerprints", blocks)
+        parts += [Heading(3, name)] if name else []
+        parts.append(tables.facts_table(facts))
+    return _titled("To repeat this: settings, versions and fingerprints", parts)
 
 
 def _command(given: Any) -> str:
     return shlex.join(map(str, given)) if isinstance(given, list) else str(given)
 
 
-def _caps(results: Json) -> list[Block]:
+def _caps(results: Json) -> list[PagePart]:
     if not results.get("caps"):
         return []
     about = (
@@ -225,9 +225,9 @@ def _caps(results: Json) -> list[Block]:
     return _titled("How often caps were hit", [prose(about), table])
 
 
-def _titled(title: str, blocks: Sequence[Block]) -> list[Block]:
-    return [Heading(2, title), *blocks] if blocks else []
+def _titled(title: str, parts: Sequence[PagePart]) -> list[PagePart]:
+    return [Heading(2, title), *parts] if parts else []
 
 
-def _pick(figures: Mapping[str, Figure], name: str) -> list[Block]:
+def _pick(figures: Mapping[str, Figure], name: str) -> list[PagePart]:
     return [figures[name]] if name in figures else []

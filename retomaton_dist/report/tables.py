@@ -6,9 +6,17 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from retomaton_dist.report import names
-from retomaton_dist.report.blocks import Cell, Table, Verbatim, shorten
-from retomaton_dist.report.headline import Points, largest_foss, perplexity_at, targets
-from retomaton_dist.report.rows import Curve, Row, curves, full_retrieval
+from retomaton_dist.report.headline import (
+    Crossing,
+    Points,
+    ReadOff,
+    Target,
+    largest_foss,
+    perplexity_at,
+    targets,
+)
+from retomaton_dist.report.page import Inline, Table, Verbatim, shorten
+from retomaton_dist.report.rows import LM, Curve, Row, curves, full_retrieval
 from storage.canonical import Json
 
 SHOWN_FOSS = (0.0, 0.5)
@@ -28,7 +36,7 @@ def headline_table(rows: Sequence[Row]) -> Table:
         *(f"FoSS while no worse than {wanted[aim.name]}" for aim in aims),
     )
     body = [
-        [*_curve_cells(curve), *_readings(curve, points), *_crossings(curve, points, aims)]
+        [*_curve_cells(curve), *_levels(curve, points), *_crossings(curve, points, aims)]
         for curve, points in found.items()
     ]
     return Table(header, body, texts=2)
@@ -66,13 +74,13 @@ def ablation_table(rows: Sequence[Row], automata: Mapping[str, Any]) -> Table:
     header = ("clustering", "states", *(f"perplexity at FoSS {foss:g}" for foss in SHOWN_FOSS))
     body = [
         [
-            names.clustering_name(curve[1]),
-            _states(automata.get(curve[1])),
-            *_readings(curve, points),
+            names.clustering_name(curve.clustering),
+            _states(automata.get(curve.clustering)),
+            *_levels(curve, points),
             *_crossings(curve, points, aims),
         ]
         for curve, points in curves(rows).items()
-        if curve[0] == "retomaton" and curve[1] is not None
+        if curve.method == "retomaton" and curve.clustering is not None
     ]
     return Table((*header, *("FoSS while no worse than kNN-LM at FoSS 0" for _ in aims)), body)
 
@@ -80,7 +88,7 @@ def ablation_table(rows: Sequence[Row], automata: Mapping[str, Any]) -> Table:
 def seconds_table(rows: Sequence[Row]) -> Table:
     """Wall-clock of each point that was run alone, and how much of the retrieval it saved."""
     whole = full_retrieval(rows)
-    body: list[list[Cell]] = []
+    body: list[list[Inline]] = []
     for row in rows:
         if row.seconds is None:
             continue
@@ -101,7 +109,7 @@ def caps_table(caps: Mapping[str, int], positions: int) -> Table:
     """How often each walk hit each cap: `caps` counts by "walk.cap"."""
     walks = {key.rpartition(".")[0] for key in caps}
     kinds = sorted({key.rpartition(".")[2] for key in caps})
-    body: list[list[Cell]] = [
+    body: list[list[Inline]] = [
         [Verbatim(walk), *(_share_of(caps.get(f"{walk}.{kind}"), positions) for kind in kinds)]
         for walk in sorted(walks, key=_walk_order)
     ]
@@ -128,7 +136,7 @@ def overlap_table(found: Sequence[Json]) -> Table:
 
 def sequences_table(found: Sequence[Json]) -> Table:
     """Sequences with how often and how probable they were."""
-    body: list[list[Cell]] = [
+    body: list[list[Inline]] = [
         [
             Verbatim(one["text"]),
             f"{one['count']:,}",
@@ -157,22 +165,35 @@ def _flat(value: Any, key: str = "") -> list[tuple[str, str]]:
     return [(key, value if isinstance(value, str) else json.dumps(value))]
 
 
-def _curve_cells(curve: Curve) -> list[Cell]:
-    method, clustering = curve
-    named = names.DASH if clustering is None else names.clustering_name(clustering)
-    return [names.method_name(method), named]
+def _curve_cells(curve: Curve) -> list[Inline]:
+    name = curve.clustering
+    named = names.DASH if name is None else names.clustering_name(name)
+    return [names.method_name(curve.method), named]
 
 
-def _readings(curve: Curve, points: Points) -> list[Cell]:
-    if curve[0] == "lm":
+def _levels(curve: Curve, points: Points) -> list[Inline]:
+    if curve == LM:
         return [names.number(points[0].perplexity) for _ in SHOWN_FOSS]
-    return [names.reading(perplexity_at(points, foss)) for foss in SHOWN_FOSS]
+    return [_level(perplexity_at(points, foss)) for foss in SHOWN_FOSS]
 
 
-def _crossings(curve: Curve, points: Points, aims: Sequence[Any]) -> list[Cell]:
-    if not curve[0].startswith("retomaton"):
+def _crossings(curve: Curve, points: Points, aims: Sequence[Target]) -> list[Inline]:
+    if not curve.method.startswith("retomaton"):
         return [names.DASH for _ in aims]
-    return [names.crossing(largest_foss(points, aim.perplexity)) for aim in aims]
+    return [_crossing(largest_foss(points, aim.perplexity)) for aim in aims]
+
+
+def _level(found: ReadOff | None) -> str:
+    """A perplexity; `~` marks one between two points."""
+    mark = "~" if found and found.interpolated else ""
+    return mark + names.number(found.perplexity if found else None)
+
+
+def _crossing(found: Crossing) -> str:
+    """Up to which FoSS a target is reached."""
+    if found.foss is None:
+        return "never"
+    return f"all of it (to {found.foss:.3f})" if found.kind == "all" else f"{found.foss:.3f}"
 
 
 def _states(facts: Any) -> str:

@@ -16,8 +16,8 @@ def write_report(out: Path) -> Path:
     All of it comes from the folder's JSON files, and replaces a report that is there.
     """
     evaluation = read_evaluation(out)
-    blocks = compose(evaluation, draw_figures(evaluation, out))
-    files.write(out / "report.md", to_markdown(blocks).encode())
+    parts = compose(evaluation, draw_figures(evaluation, out))
+    files.write(out / "report.md", to_markdown(parts).encode())
     page = out / "report.html"
-    files.write(page, to_html(blocks, out).encode())
+    files.write(page, to_html(parts, out).encode())
     return page

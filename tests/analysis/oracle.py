@@ -2,14 +2,14 @@
 
 import numpy as np
 
-from retomaton_dist.analysis.documents import Documents
+from retomaton_dist.analysis.documents import TokensByDocument
 
 
 def joined(documents):
-    """Lists of tokens as `Documents`."""
+    """Lists of tokens as `TokensByDocument`."""
     bounds = np.cumsum([0, *map(len, documents)])
     tokens = np.array([token for document in documents for token in document], np.int32)
-    return Documents(tokens, bounds.astype(np.int64))
+    return TokensByDocument(tokens, bounds.astype(np.int64))
 
 
 def grams(documents, n):

@@ -6,9 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from retomaton_dist.analysis import ngrams
-from retomaton_dist.analysis.documents import Documents
-from retomaton_dist.analysis.hashing import gram_hashes
-from retomaton_dist.analysis.ngrams import overlap, seen
+from retomaton_dist.analysis.documents import TokensByDocument
+from retomaton_dist.analysis.ngrams import gram_hashes, overlap, seen
 from tests.analysis.oracle import grams, joined
 
 # Few tokens, so that n-grams often meet; empty documents are allowed.
@@ -23,7 +22,7 @@ def small_blocks(monkeypatch):
 
 @given(text=TEXTS, corpus=TEXTS)
 def test_overlap_counts_types_and_occurrences_as_sets_of_tuples_do(text, corpus):
-    for row in overlap(joined(text), joined(corpus), longest=6):
+    for row in overlap(joined(text), joined(corpus)):
         mine, known = grams(text, row["n"]), {*grams(corpus, row["n"])}
         assert row["types"] == len({*mine})
         assert row["types_seen"] == len({*mine} & known)
@@ -41,8 +40,8 @@ def test_seen_says_for_each_token_whether_its_ngram_is_in_the_corpus(text, corpu
 
 
 def test_ngrams_do_not_cross_the_end_of_a_document():
-    assert overlap(joined([[1, 2]]), joined([[1], [2]]), longest=2)[1]["types_seen"] == 0
-    assert overlap(joined([[1], [2]]), joined([[1, 2]]), longest=2)[1]["occurrences"] == 0
+    assert overlap(joined([[1, 2]]), joined([[1], [2]]))[1]["types_seen"] == 0
+    assert overlap(joined([[1], [2]]), joined([[1, 2]]))[1]["occurrences"] == 0
 
 
 @given(st.lists(st.integers(0, 1), min_size=1, max_size=64), st.integers(1, 20))
@@ -55,5 +54,5 @@ def test_different_ngrams_have_different_hashes(tokens, n):
 def test_positions_left_out_of_a_document_cut_it():
     document = np.array([0, 0, 0, 2, 2], np.int32)
     position = np.array([0, 1, 5, 0, 1], np.int32)
-    found = Documents.of_rows(document, position, np.arange(5, dtype=np.int32))
+    found = TokensByDocument.of_rows(document, position, np.arange(5, dtype=np.int32))
     assert found.bounds.tolist() == [0, 2, 3, 5]

@@ -1,23 +1,15 @@
-"""The most probable search-free sequences, and the longest passage's source."""
+"""The most probable search-free sequences."""
 
 import math
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retomaton_dist.analysis import ngrams
-from retomaton_dist.analysis.passage import longest_match
 from retomaton_dist.analysis.sequences import SHOWN, free_starts, most_probable
-from tests.analysis.oracle import grams, joined, longest_common
+from tests.analysis.oracle import joined
 
 TEXTS = st.lists(st.lists(st.integers(0, 2), max_size=15), min_size=1, max_size=4)
-
-
-@pytest.fixture(autouse=True)
-def small_blocks(monkeypatch):
-    monkeypatch.setattr(ngrams, "BLOCK_TOKENS", 4)
 
 
 def spelled(tokens):
@@ -68,17 +60,3 @@ def test_a_token_without_probability_does_not_spoil_others():
     found = most_probable(joined([[1], [2]]), np.arange(2), 1, np.array([-np.inf, -1.0]), spelled)
     assert [one["text"] for one in found] == ["2", "1"]
     assert found[1]["probability"] == 0
-
-
-@given(passage=st.lists(st.integers(0, 2), min_size=1, max_size=20), documents=TEXTS)
-def test_the_longest_match_is_as_long_as_any_and_equal_in_both(passage, documents):
-    corpus = joined(documents)
-    match = longest_match(np.array(passage, np.int32), corpus)
-    length = longest_common(passage, documents)
-    assert (match.length if match else 0) == length
-    if match:
-        mine = passage[match.in_passage : match.in_passage + length]
-        theirs = corpus.tokens[match.in_corpus : match.in_corpus + length].tolist()
-        assert mine == theirs
-        assert tuple(theirs) in {*grams(documents, length)}
-        assert corpus.room(match.in_corpus, match.in_corpus + 1)[0] >= length

@@ -6,8 +6,8 @@ from html import unescape
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retomaton_dist.report.blocks import Passage, Table, Verbatim, prose, visible
 from retomaton_dist.report.markdown import to_markdown
+from retomaton_dist.report.page import Passage, Table, Verbatim, prose, visible
 
 PIECES = [
     "`",

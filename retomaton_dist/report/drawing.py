@@ -1,11 +1,17 @@
-"""What figures of curves are put together from."""
+"""What figures are put together from: the canvas, styles, lines, bands and legends.
 
+A method looks the same in every figure.
+"""
+
+import contextlib
+import io
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
-from retomaton_dist.report.rows import Interval, Row
-from retomaton_dist.report.styles import curve_style
+from retomaton_dist.report.rows import KNNLM, LM, Curve, Interval, Row
+from storage import files
 
 Styled = tuple[Sequence[Row], dict[str, Any], str]
 """A curve's points, how it is drawn, and its name."""
@@ -13,6 +19,68 @@ Styled = tuple[Sequence[Row], dict[str, Any], str]
 FOSS = "fraction of saved searches (FoSS)"
 # Their curves end at the LM's own perplexity when nothing is searched.
 FADING = ("knnlm", "adaptret")
+# Colours that the colour-blind can tell apart (Okabe and Ito), and a marker for each.
+_METHODS = {
+    "lm": ("#6b7280", ""),
+    "knnlm": ("#D55E00", "s"),
+    "adaptret": ("#E69F00", "^"),
+    "retomaton": ("#0072B2", "o"),
+    "retomaton+pw": ("#009E73", "v"),
+    "retomaton+lambda": ("#AA4499", "D"),
+}
+_OTHERS = (("#44403c", "P"), ("#882255", "X"), ("#117733", "*"), ("#332288", "h"))
+_CLUSTERINGS = ("#0072B2", "#CC3311", "#117733", "#AA4499", "#997700", "#332288")
+_CLUSTERING_MARKERS = "os^Pv*"
+_NONE = ("#56B4E9", "D")
+_BACK_TO_FRONT = {"lm": 1, "knnlm": 2, "adaptret": 2}
+
+
+@contextlib.contextmanager
+def drawing(path: Path, panels: int = 1, size: tuple[float, float] = (7, 4)) -> Iterator[Any]:
+    """Yield the axes of so many panels side by side (one: the axes alone); save them at the end.
+
+    `size` is in inches. The file holds no date or version, so that equal figures are equal bytes.
+    """
+    # Heavy, and not needed by those who only ask for help.
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=size, layout="constrained")
+    axes = figure.subplots(1, panels, squeeze=False)[0]
+    for one in axes:
+        one.spines[["top", "right"]].set_visible(False)
+    yield axes[0] if panels == 1 else axes
+    picture = io.BytesIO()
+    figure.savefig(picture, format="png", dpi=120, metadata={"Software": None})
+    files.write(path, picture.getvalue())
+
+
+def curve_style(curve: Curve, methods: Sequence[str]) -> dict[str, Any]:
+    """How a curve is drawn beside other `methods`; without clustering: dashes, open markers."""
+    method, clustering = curve
+    unknown = [name for name in dict.fromkeys(methods) if name not in _METHODS]
+    if method in _METHODS:
+        colour, marker = _METHODS[method]
+    else:
+        colour, marker = _OTHERS[unknown.index(method) % len(_OTHERS)]
+    style = _style(colour, marker, _BACK_TO_FRONT.get(method, 3))
+    if clustering != "none":
+        return style
+    return {**style, "linestyle": (0, (4, 2)), "markerfacecolor": "white"}
+
+
+def clustering_style(clustering: str, clusterings: Sequence[str]) -> dict[str, Any]:
+    """How a clustering is drawn beside other `clusterings`."""
+    if clustering == "none":
+        style = _style(*_NONE, 3)
+        return {**style, "linestyle": (0, (4, 2)), "markerfacecolor": "white"}
+    place = [name for name in clusterings if name != "none"].index(clustering)
+    colour = _CLUSTERINGS[place % len(_CLUSTERINGS)]
+    return _style(colour, _CLUSTERING_MARKERS[place % len(_CLUSTERING_MARKERS)], 3)
+
+
+def _style(colour: str, marker: str, order: int) -> dict[str, Any]:
+    shape = {"color": colour, "marker": marker, "markersize": 5.5, "markeredgewidth": 1.3}
+    return {**shape, "linewidth": 1.8, "zorder": order}
 
 
 def draw_lines(axes: Any, styled: Sequence[Styled]) -> bool:
@@ -55,7 +123,7 @@ def about_bands(shown: bool) -> str:
 
 def draw_alone(axes: Any, perplexity: float, drawn: Sequence[Sequence[Row]]) -> None:
     """The LM as a line; where it would press all curves flat, as words beside them."""
-    style = {"color": curve_style(("lm", None), [])["color"], "linestyle": (0, (1, 1.5))}
+    style = {"color": curve_style(LM, [])["color"], "linestyle": (0, (1, 1.5))}
     starts = [points[0].perplexity for points in drawn]
     lasting = [row.perplexity for points in drawn for row in points if row.method not in FADING]
     low, high = min(starts + lasting, default=0), max(starts + lasting, default=0)
@@ -69,7 +137,7 @@ def draw_alone(axes: Any, perplexity: float, drawn: Sequence[Sequence[Row]]) -> 
 
 def searched_style() -> dict[str, Any]:
     """The line at kNN-LM's level."""
-    return {"color": curve_style(("knnlm", None), [])["color"], "linestyle": ":"}
+    return {"color": curve_style(KNNLM, [])["color"], "linestyle": ":"}
 
 
 def draw_grid(axes: Any, axis: str = "both") -> None:

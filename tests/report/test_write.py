@@ -1,42 +1,16 @@
 """The report as a reader gets it: figures, Markdown and HTML from an evaluation's JSON files."""
 
 import re
-from html.parser import HTMLParser
 
 import pytest
 
-from retomaton_dist.errors import BadInput, DamagedStore
-from retomaton_dist.report.blocks import visible
+from retomaton_dist.report.page import visible
 from retomaton_dist.report.write import write_report
 from tests.report import made
+from tests.report.browser import Page
 
 ALL_FIGURES = {"curves", "ratio", "tau", "ablation", "wall_clock", "runs", "overlap"}
 PNG = b"\x89PNG\r\n\x1a\n"
-
-
-class Page(HTMLParser):
-    """What a browser would see: tags, attributes, and text."""
-
-    VOID = frozenset({"meta", "img"})
-
-    def __init__(self, text):
-        super().__init__()
-        self.tags, self.links, self.text, self._open = [], [], "", []
-        self.feed(text)
-        assert self._open == []
-
-    def handle_starttag(self, tag, attrs):
-        self.tags.append(tag)
-        self.links += [value for name, value in attrs if name in ("src", "href")]
-        assert not any(name.startswith("on") for name, _ in attrs)
-        if tag not in self.VOID:
-            self._open.append(tag)
-
-    def handle_endtag(self, tag):
-        assert self._open.pop() == tag
-
-    def handle_data(self, data):
-        self.text += data
 
 
 @pytest.fixture(scope="module")
@@ -161,45 +135,7 @@ def test_an_unknown_method_is_shown_under_its_own_name(tmp_path):
     assert "| mine | kmeans | 60.00 |" in markdown(folder)
 
 
-def test_missing_and_damaged_files_are_named_in_one_line(tmp_path):
-    with pytest.raises(BadInput, match="nowhere is no folder"):
-        write_report(tmp_path / "nowhere")
-    folder = made.write(tmp_path / "out", made.files())
-    (folder / "analysis.json").write_text('{"runs":')
-    with pytest.raises(DamagedStore, match=r"analysis.json is damaged.*evaluate again"):
-        write_report(folder)
-    (folder / "results.json").unlink()
-    with pytest.raises(BadInput, match=r"results.json is missing"):
-        write_report(folder)
-
-
 def test_what_a_walk_left_out_is_a_share_of_positions(reports):
     lines = markdown(reports).splitlines()
     assert "| `kmeans@8` | 0.0 % | 25.0 % |" in lines
     assert "| `kmeans@inf` | – | 50.0 % |" in lines  # noqa: RUF001
-
-
-@pytest.mark.parametrize(
-    ("file", "change", "message"),
-    [
-        ("results", lambda json: json.update(rows=3), r"results.json: rows is not what"),
-        ("results", lambda json: json["rows"][2].pop("foss"), r"rows\[2\] is no point"),
-        ("results", lambda json: json["rows"][2].update(interval=[1]), r"rows\[2\] is no point"),
-        ("results", lambda json: json.pop("positions"), r"has no 'positions'"),
-        ("analysis", lambda json: json["runs"].pop("foss"), r"analysis.json: runs has no 'foss'"),
-        ("analysis", lambda json: json["overlap"][4].update(n="x"), r"overlap\[4\]: n is not"),
-        ("analysis", lambda json: json.update(passage=[]), r"passage is not what"),
-        (
-            "calibration",
-            lambda json: json["methods"]["adaptret"].clear(),
-            r"adaptret has no 'positions'",
-        ),
-    ],
-)
-def test_json_of_another_shape_is_refused_with_its_place(tmp_path, file, change, message):
-    content = made.files()
-    change(content[file])
-    folder = made.write(tmp_path / "out", content)
-    with pytest.raises(DamagedStore, match=message) as refused:
-        write_report(folder)
-    assert "\n" not in str(refused.value)

@@ -1,4 +1,4 @@
-"""What a report is made of, before it becomes Markdown or HTML.
+"""What a report's page is made of, before it becomes Markdown or HTML.
 
 A plain `str` is prose and is escaped by whoever writes it out. `Verbatim` is text of a corpus or
 of the user's: it is shown as code, with nothing in it that could act as markup.
@@ -16,7 +16,8 @@ class Verbatim:
     text: str
 
 
-Cell = str | Verbatim
+Inline = str | Verbatim
+"""A piece of a line."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,7 @@ class Heading:
 class Paragraph:
     """Prose, with pieces of other text in it; `strong` for the result itself."""
 
-    parts: tuple[Cell, ...]
+    pieces: tuple[Inline, ...]
     strong: bool = False
 
 
@@ -47,7 +48,7 @@ class Table:
     """A table. The first `texts` columns are text, all others numbers that stand to the right."""
 
     header: tuple[str, ...]
-    rows: Sequence[Sequence[Cell]]
+    rows: Sequence[Sequence[Inline]]
     texts: int = 1
 
 
@@ -66,12 +67,12 @@ class Passage:
     text: str
 
 
-Block = Heading | Paragraph | Bullets | Table | Figure | Passage
+PagePart = Heading | Paragraph | Bullets | Table | Figure | Passage
 
 
-def prose(*parts: Cell, strong: bool = False) -> Paragraph:
-    """A paragraph of these parts."""
-    return Paragraph(parts, strong)
+def prose(*pieces: Inline, strong: bool = False) -> Paragraph:
+    """A paragraph of these pieces."""
+    return Paragraph(pieces, strong)
 
 
 def visible(text: str, lines: bool = False) -> str:
