@@ -1,10 +1,12 @@
 """Typed decorators for kernels that run outside the GIL."""
 
 from collections.abc import Callable
-from typing import TypeAlias, TypeVar, cast
+from typing import Any, TypeAlias, TypeVar, cast
 
 import numba
 import numpy as np
+
+from retomaton_dist.kernel_cache import kernel_folder
 
 Function = TypeVar("Function", bound=Callable[..., object])
 Whole: TypeAlias = int | np.int64
@@ -15,10 +17,9 @@ def compiled(function: Function) -> Function:
     """Compile `function` on its first call, for all processes of this machine.
 
     Arithmetic stays in the order written (no `fastmath`), so that results do not depend on the
-    compiler's taste. The cache notices changes of the function's own file only: after a change
-    of a file whose kernels others call, run `make clean`.
+    compiler's taste.
     """
-    return cast("Function", numba.njit(nogil=True, cache=True)(function))
+    return cast("Function", _kernel(function))
 
 
 def compiled_sums(function: Function) -> Function:
@@ -26,5 +27,20 @@ def compiled_sums(function: Function) -> Function:
 
     The order is the compiler's choice, made once: the same call gives the same bits every time.
     """
-    allowed = {"reassoc", "contract", "nsz"}
-    return cast("Function", numba.njit(nogil=True, cache=True, fastmath=allowed)(function))
+    return cast("Function", _kernel(function, fastmath={"reassoc", "contract", "nsz"}))
+
+
+def _kernel(function: Callable[..., object], **flags: Any) -> Any:
+    folder = kernel_folder()
+    if folder is None or numba.config.DISABLE_JIT:
+        return numba.njit(nogil=True, **flags)(function)
+    # numba asks for its folder here and never again; functions that are not ours keep theirs.
+    usual, numba.config.CACHE_DIR = numba.config.CACHE_DIR, str(folder)
+    try:
+        kernel = numba.njit(nogil=True, cache=True, **flags)(function)
+    finally:
+        numba.config.CACHE_DIR = usual
+    # Where numba cannot write it takes a folder that may hold old code: then rather none.
+    if not kernel.stats.cache_path.startswith(str(folder)):
+        return numba.njit(nogil=True, **flags)(function)
+    return kernel

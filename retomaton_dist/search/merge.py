@@ -1,4 +1,7 @@
-"""Joining what several shards found: always in the order (distance, entry)."""
+"""Joining what several shards found: always in the order (distance, entry).
+
+FAISS joins shards, but leaves ties inside one in any order: `settle` and `tidy` are ours.
+"""
 
 from collections.abc import Sequence
 
@@ -6,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from retomaton_dist.compiled import compiled
+from retomaton_dist.search.library import faiss
 
 Distances = NDArray[np.float32]
 Entries = NDArray[np.int64]
@@ -14,18 +18,19 @@ Found = tuple[Distances, Entries]
 
 
 def merge(parts: Sequence[Found], k: int) -> Found:
-    """The k nearest of what the parts hold; no two parts hold the same entry."""
+    """The k nearest of what the parts hold; every part's entries come after those of the last."""
     if len(parts) == 1 and parts[0][0].shape[1] == k:
         return parts[0]
-    rows, width = len(parts[0][0]), max(part[0].shape[1] for part in parts)
-    distances = np.full((len(parts), rows, width), np.inf, np.float32)
-    entries = np.full((len(parts), rows, width), -1, np.int64)
+    shape = len(parts), len(parts[0][0]), k
+    distances, entries = np.full(shape, np.inf, np.float32), np.full(shape, -1, np.int64)
     for number, (distance, entry) in enumerate(parts):
-        distances[number, :, : distance.shape[1]] = distance
-        entries[number, :, : entry.shape[1]] = entry
-    nearest = np.full((rows, k), np.inf, np.float32), np.full((rows, k), -1, np.int64)
-    _merge(distances, entries, *nearest)
-    return nearest
+        width = min(k, distance.shape[1])
+        distances[number, :, :width] = distance[:, :width]
+        entries[number, :, :width] = entry[:, :width]
+    # Of equal distances FAISS takes the first part's: those are the lowest entries.
+    nearest, which = faiss.merge_knn_results(distances, entries)
+    nearest[which < 0] = np.inf
+    return nearest, which
 
 
 def settle(distances: Distances, rows: Entries, offset: int, first: int, last: int) -> bool:
@@ -42,33 +47,6 @@ def settle(distances: Distances, rows: Entries, offset: int, first: int, last: i
 def tidy(distances: Distances, entries: Entries) -> None:
     """Bring rows into the order (distance, entry), in place."""
     _tidy(distances, entries)
-
-
-@compiled
-def _merge(parts: Distances, entries: Entries, nearest: Distances, which: Entries) -> None:
-    shards, rows, width = parts.shape
-    heads = np.empty(shards, np.int64)
-    for row in range(rows):
-        heads[:] = 0
-        for place in range(nearest.shape[1]):
-            best = -1
-            for shard in range(shards):
-                head = heads[shard]
-                if head == width or entries[shard, row, head] < 0:
-                    continue
-                if best >= 0:
-                    nearer = parts[best, row, heads[best]]
-                    if parts[shard, row, head] > nearer or (
-                        parts[shard, row, head] == nearer
-                        and entries[shard, row, head] > entries[best, row, heads[best]]
-                    ):
-                        continue
-                best = shard
-            if best < 0:
-                break
-            nearest[row, place] = parts[best, row, heads[best]]
-            which[row, place] = entries[best, row, heads[best]]
-            heads[best] += 1
 
 
 @compiled

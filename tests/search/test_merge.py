@@ -9,12 +9,11 @@ from retomaton_dist.search.merge import merge, settle, tidy
 
 @st.composite
 def shard_results(draw):
-    """Results of 1-4 shards for one query: sorted, disjoint entries, gaps at the end."""
-    numbers = draw(st.permutations(range(24)))
+    """Results of 1-4 shards for one query: sorted, shards in the order of entries, gaps at the end."""
     parts, start = [], 0
     for _ in range(draw(st.integers(1, 4))):
         size = draw(st.integers(0, 6))
-        found = sorted((draw(st.integers(0, 2)), e) for e in numbers[start : start + size])
+        found = sorted((draw(st.integers(0, 2)), e) for e in range(start, start + size))
         found += [(np.inf, -1)] * draw(st.integers(0 if size else 1, 3))
         parts.append(found)
         start += size
