@@ -15,7 +15,7 @@ from retomaton_dist.demo.claim import check_claim
 from retomaton_dist.demo.text import prepare
 from retomaton_dist.evaluation.results import Evaluation, results_table
 from retomaton_dist.report.folder import read_evaluation
-from retomaton_dist.report.result import result_sentence
+from retomaton_dist.report.headline import result_sentence
 from retomaton_dist.runtime.progress import clock
 from retomaton_dist.runtime.session import Session
 from retomaton_dist.settings import (

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from retomaton_dist.automaton.pieces import BLOCK_BYTES
-from retomaton_dist.clustering.neighbours import EXACT_ENTRIES
+from retomaton_dist.clustering.greedy import EXACT_ENTRIES
 from retomaton_dist.clustering.products import Blocking
 from retomaton_dist.clustering.two_level import TwoLevel
 from retomaton_dist.dry_run.probes import Rates, Sizes
@@ -212,7 +212,9 @@ def _codec(recipe: CodecRecipe, work: Work) -> StageEstimate:
     )
 
 
-def _automaton(settings: BuildSettings, recipe: CodecRecipe, states: int, work: Work) -> StageEstimate:
+def _automaton(
+    settings: BuildSettings, recipe: CodecRecipe, states: int, work: Work
+) -> StageEstimate:
     entries, dimension, codec = work.shape.entries, work.shape.dimension, settings.compile.codec
     sizes = (recipe.code_size, recipe.cells) if codec == "pq" else (0, 0)
     shape = AutomatonShape(entries, states, dimension, codec, *sizes)
@@ -221,8 +223,7 @@ def _automaton(settings: BuildSettings, recipe: CodecRecipe, states: int, work: 
     row = recipe.code_size if codec == "pq" else 2 * dimension
     return StageEstimate(
         stage="compile",
-        makes=f"automata/{settings.compile.automaton}: {disk / entries:.0f} bytes "
-        f"per entry",
+        makes=f"automata/{settings.compile.automaton}: {disk / entries:.0f} bytes per entry",
         disk=disk,
         memory=work.memory(48 * unit + min(BLOCK_BYTES, row * unit) + 8 * states),
         seconds=entries / (work.rates.placed * work.workers)

@@ -69,7 +69,9 @@ class Evaluation:
         found: list[Json] = canonical.read(self.path / RESULTS, _REMEDY)["rows"]
         return found
 
-    def points(self, changed: ReportSettings = AS_CALIBRATED) -> Iterator[tuple[CurvePoint, Scores]]:
+    def points(
+        self, changed: ReportSettings = AS_CALIBRATED
+    ) -> Iterator[tuple[CurvePoint, Scores]]:
         """Every point with the scores that it is measured from."""
         _check_scored_for(changed, self.temperatures)
         found = calibrating.read(self.path)

@@ -49,7 +49,7 @@ def group_documents(documents: Sequence[int], lengths: NDArray[np.int64]) -> lis
 
 @dataclass(frozen=True)
 class ScorePlan(Plan[ScoreUnit]):
-    """The documents of a text that are scored, and how; `inputs` are digests of what else counts."""
+    """Documents of a text that are scored, and how; `inputs` are digests of what else counts."""
 
     job: ScoreJob
     documents: list[int]

@@ -14,18 +14,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from retomaton_dist.automaton.summing import log_automaton
-from retomaton_dist.automaton.summing import ALL, OTHER, POINTED
+from retomaton_dist.automaton.summing import ALL, OTHER, POINTED, log_automaton
 from retomaton_dist.errors import BadInput
-from retomaton_dist.methods.mixture import Constants, Floats
-from retomaton_dist.scores.scores import Scores
-from retomaton_dist.scores.walks import Walked
-from retomaton_dist.scores.walks import WalkSpec
 from retomaton_dist.methods.constant import as_facts, find_constants, from_facts
 from retomaton_dist.methods.held_out import held_out
 from retomaton_dist.methods.method import Calibrated, CurvePoint, Method, Setup, arrays_below
+from retomaton_dist.methods.mixture import Constants, Floats
 from retomaton_dist.methods.mixture_network import SEED, MixtureNetwork, train_mixture
 from retomaton_dist.methods.retomaton import POINTER_WEIGHTS
+from retomaton_dist.scores.scores import Scores
+from retomaton_dist.scores.walks import Walked, WalkSpec
 from storage.canonical import Json
 
 # Share of the calibration text that tells when a network has learned enough.

@@ -8,14 +8,13 @@ from numpy.typing import NDArray
 
 from retomaton_dist.automaton.summing import log_automaton
 from retomaton_dist.errors import BadInput
-from retomaton_dist.methods.mixture import Floats
-from retomaton_dist.scores.reading import Reading
-from retomaton_dist.scores.scores import Scores
-from retomaton_dist.scores.walks import Walked
-from retomaton_dist.scores.walks import WalkSpec, forgetful
 from retomaton_dist.methods.adaptret_network import AdaptRetNetwork, train_adaptret
 from retomaton_dist.methods.constant import find_constants
 from retomaton_dist.methods.method import Calibrated, CurvePoint, Method, Setup
+from retomaton_dist.methods.mixture import Floats
+from retomaton_dist.scores.reading import Reading
+from retomaton_dist.scores.scores import Scores
+from retomaton_dist.scores.walks import Walked, WalkSpec, forgetful
 
 
 @dataclass(frozen=True, repr=False)

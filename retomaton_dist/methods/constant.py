@@ -4,11 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from retomaton_dist.errors import BadInput
+from retomaton_dist.methods.method import Setup
 from retomaton_dist.methods.mixture import Constants, Floats, best_constants, log_mixture
 from retomaton_dist.scores.scores import Scores
-from retomaton_dist.scores.walks import Walked
-from retomaton_dist.scores.walks import WalkSpec
-from retomaton_dist.methods.method import Setup
+from retomaton_dist.scores.walks import Walked, WalkSpec
 from storage.canonical import Json
 
 

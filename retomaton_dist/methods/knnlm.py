@@ -6,11 +6,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from retomaton_dist.methods.constant import ConstantMixing, as_facts, find_constants, from_facts
+from retomaton_dist.methods.method import Calibrated, CurvePoint, Method, Setup
 from retomaton_dist.scores.reading import Reading
 from retomaton_dist.scores.scores import Scores
 from retomaton_dist.scores.walks import WalkSpec, forgetful
-from retomaton_dist.methods.constant import ConstantMixing, as_facts, find_constants, from_facts
-from retomaton_dist.methods.method import Calibrated, CurvePoint, Method, Setup
 
 
 @dataclass(frozen=True)

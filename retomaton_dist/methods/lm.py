@@ -4,11 +4,10 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from retomaton_dist.methods.method import Calibrated, CurvePoint, Method, Setup
 from retomaton_dist.methods.mixture import Floats
 from retomaton_dist.scores.scores import Scores
-from retomaton_dist.scores.walks import Walked
-from retomaton_dist.scores.walks import WalkSpec
-from retomaton_dist.methods.method import Calibrated, CurvePoint, Method, Setup
+from retomaton_dist.scores.walks import Walked, WalkSpec
 
 
 class Lm(Method):

@@ -12,8 +12,8 @@ from typing import Any, Protocol
 from numpy.typing import NDArray
 
 from retomaton_dist.methods.mixture import Floats
-from retomaton_dist.scores.scores import Scores
 from retomaton_dist.methods.token_statistics import TokenStatistics
+from retomaton_dist.scores.scores import Scores
 from retomaton_dist.scores.walks import Gate, Walked, WalkSpec
 from storage.canonical import Json
 

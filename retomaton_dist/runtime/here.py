@@ -9,7 +9,7 @@ from retomaton_dist.runtime.threads import torch_limited
 
 
 class PoolHere:
-    """Stands where a `Pool` does. There is nobody to lose, and no limit to how long a unit takes."""
+    """Stands where a `Pool` does. There is nobody to lose, and no limit to a unit's time."""
 
     def __init__(
         self, make: Callable[[], Any], threads: int, on_ready: Callable[[], None] = lambda: None

@@ -34,7 +34,7 @@ def option(help: str, default: Any = ..., **rules: Any) -> Any:  # noqa: A002 - 
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """A group of settings, sound once it exists. `None` stands for `auto`: the program finds out."""
+    """A group of settings, sound once it exists. `None` is `auto`: the program finds out."""
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):

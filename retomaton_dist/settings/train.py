@@ -45,6 +45,8 @@ class TrainSettings(Settings):
         least=0,
         below=1 << 63,
     )
-    threads: int | None = option("threads of torch; auto: one per CPU", None, above=0, below=1 << 10)
+    threads: int | None = option(
+        "threads of torch; auto: one per CPU", None, above=0, below=1 << 10
+    )
     device: str | None = option("auto: the GPU if there is one", None, choices=("cpu", "cuda"))
     checkpoint_seconds: float = option("seconds from one checkpoint to the next", 30.0, least=0)

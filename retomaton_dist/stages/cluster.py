@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from retomaton_dist.clustering.neighbours import EXACT_ENTRIES
+from retomaton_dist.clustering.greedy import EXACT_ENTRIES
 from retomaton_dist.clustering.products import Blocking
 from retomaton_dist.runtime.session import Session
 from retomaton_dist.settings import ClusterSettings, IndexSettings

@@ -129,7 +129,9 @@ class CompilePlan(Plan[CompileUnit]):
         checks += [CompileUnit("check", *bounds) for bounds in _cut(entries, CHECK_ENTRIES)]
         ranges = ranges_within(blueprint.offsets, size)
         orders = [CompileUnit("order", *bounds) for bounds in ranges]
-        others = [CompileUnit(kind, *bounds) for kind in ROUNDS[2:] for bounds in _cut(entries, size)]
+        others = [
+            CompileUnit(kind, *bounds) for kind in ROUNDS[2:] for bounds in _cut(entries, size)
+        ]
         return [*checks, *orders, *others]
 
     @cached_property

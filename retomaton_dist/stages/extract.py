@@ -130,7 +130,9 @@ class ExtractPlan(Plan[range]):
         """Loads the model and runs it."""
         chosen = self.windowing
         windows = WindowReader(self.corpus, chosen.context, chosen.stride, chosen.batch_tokens)
-        return partial(ExtractWorker, self.shape, KeyReader(windows, self.outlined.spec, chosen.device))
+        return partial(
+            ExtractWorker, self.shape, KeyReader(windows, self.outlined.spec, chosen.device)
+        )
 
     def prepare(self) -> None:
         """Write the metadata that chunks are written under."""

@@ -7,8 +7,13 @@ from pathlib import Path
 
 import numpy as np
 
-from retomaton_dist.clustering.greedy import Entries, Neighbours, merge, numbered
-from retomaton_dist.clustering.neighbours import exact_neighbours
+from retomaton_dist.clustering.greedy import (
+    Entries,
+    FindNeighbours,
+    exact_neighbours,
+    merge,
+    numbered,
+)
 from retomaton_dist.clustering.products import Blocking
 from retomaton_dist.search.layout import IndexFiles
 from retomaton_dist.search.searcher import LocalSearcher
@@ -122,7 +127,7 @@ class NeighbourWorker:
         self._neighbours, self._blocking, self._index = neighbours, blocking, index
 
     @cached_property
-    def _find(self) -> Neighbours:
+    def _find(self) -> FindNeighbours:
         if self._index is not None:
             return indexed_neighbours(self._reader, self._index, self._neighbours)
         keys = self._reader.keys(0, self._reader.shape.entries)
@@ -136,7 +141,7 @@ class NeighbourWorker:
         return Done(states.write_neighbours(self._reader.store.path, self._name, number, near))
 
 
-def indexed_neighbours(reader: GuardedReader, index: str, k: int) -> Neighbours:
+def indexed_neighbours(reader: GuardedReader, index: str, k: int) -> FindNeighbours:
     """Prepare to find the `k` nearest other entries of any entries with an index of the store."""
     searcher = LocalSearcher(IndexFiles.open(reader.store, index))
 

@@ -8,13 +8,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from retomaton_dist.clustering.assign import Find
-from retomaton_dist.clustering.cells import Cells
+from retomaton_dist.clustering.assign import Cells, FindStates, finder
 from retomaton_dist.clustering.draw import drawn, first_centroids
-from retomaton_dist.clustering.exact_total import digits_of, total_of
-from retomaton_dist.clustering.lloyd import Iteration, LloydState, Stop, lloyd, stopped
+from retomaton_dist.clustering.lloyd import Iteration, LloydProgress, Stop, lloyd, stopped
 from retomaton_dist.clustering.products import Blocking
-from retomaton_dist.clustering.shares import Shares, finder
+from retomaton_dist.clustering.shares import Shares
+from retomaton_dist.clustering.sums import digits_of, total_of
 from retomaton_dist.clustering.two_level import (
     CellPlan,
     TwoLevel,
@@ -127,7 +126,7 @@ class KmeansPlan(Plan[range]):
             TeamShares(sample, self.blocking, session) as shares,
         ):
 
-            def show(now: LloydState) -> None:
+            def show(now: LloydProgress) -> None:
                 if now.history:
                     progress.advance(len(now.history) - progress.done, _shown(now))
 
@@ -157,14 +156,16 @@ class KmeansPlan(Plan[range]):
             "iterations": [asdict(iteration) for iteration in trained.state.history],
         }
         folder, datastore = states.folder_of(store, name), self.store.datastore()
-        return with_statistics(States(folder, "kmeans", self.recipe.states, datastore), files, facts)
+        return with_statistics(
+            States(folder, "kmeans", self.recipe.states, datastore), files, facts
+        )
 
     def scratch(self) -> Sequence[Path]:
         """The units' parts, and the checkpoint of the training."""
         return states.parts_of(self.store.path, self.clustering), self.saved.folder / CHECKPOINT
 
 
-def _shown(now: LloydState) -> Json:
+def _shown(now: LloydProgress) -> Json:
     last = now.history[-1]
     return {"inertia": f"{last.inertia:.5g}", "moved": f"{last.moved:.1%}", "empty": last.empty}
 
@@ -182,7 +183,7 @@ class AssignWorker:
         self._reader, self._name, self._saved, self._blocking = reader, name, saved, blocking
 
     @cached_property
-    def _find(self) -> Find:
+    def _find(self) -> FindStates:
         trained = self._saved.trained()
         return finder(trained.state.centroids, trained.cells, self._blocking)
 
@@ -205,7 +206,7 @@ class AssignWorker:
 class Trained:
     """The result: centroids, the cells they are looked up through, and what each iteration saw."""
 
-    state: LloydState
+    state: LloydProgress
     cells: Cells | None
 
 
@@ -225,7 +226,7 @@ class Saved:
         if "history" not in facts:
             return CellPlan(arrays["centres"], arrays["states"])
         history = tuple(Iteration(**item) for item in facts["history"])
-        state = LloydState(arrays["centroids"], arrays.get("before"), history)
+        state = LloydProgress(arrays["centroids"], arrays.get("before"), history)
         return Trained(state, _cells(arrays, facts["probes"]))
 
     def trained(self) -> Trained:
@@ -258,13 +259,13 @@ def train(
     recipe: Recipe,
     saved: Saved,
     blocking: Blocking,
-    show: Callable[[LloydState], None],
+    show: Callable[[LloydProgress], None],
 ) -> None:
     """Run k-means, or go on from its checkpoint; the bits are the same either way."""
     start = _start(shares, recipe, saved, blocking)
     show(start.state)
 
-    def report(state: LloydState) -> None:
+    def report(state: LloydProgress) -> None:
         saved.keep(Trained(state, start.cells))
         show(state)
 
@@ -277,7 +278,7 @@ def _start(shares: Shares, recipe: Recipe, saved: Saved, blocking: Blocking) -> 
         return reached
     if not recipe.two_level:
         first = first_centroids(shares.rows, shares.take, recipe.states, recipe.seed)
-        return Trained(LloydState(first), None)
+        return Trained(LloydProgress(first), None)
     settings = TwoLevel()
     if reached is None:
         reached = plan_cells(shares, recipe.states, settings, recipe.seed, blocking)

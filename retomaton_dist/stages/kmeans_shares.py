@@ -8,8 +8,8 @@ from functools import partial, reduce
 import numpy as np
 from numpy.typing import NDArray
 
-from retomaton_dist.clustering.arrays import Centroids, Keys, States
-from retomaton_dist.clustering.cells import Cells
+from retomaton_dist.clustering.arrays import Centroids, Keys, StateOfRow
+from retomaton_dist.clustering.assign import Cells, finder
 from retomaton_dist.clustering.in_memory import split_cell
 from retomaton_dist.clustering.products import Blocking
 from retomaton_dist.clustering.shares import (
@@ -18,7 +18,6 @@ from retomaton_dist.clustering.shares import (
     add_assigned,
     assign_rows,
     by_state,
-    finder,
     limited,
     spread_unit,
 )
@@ -57,7 +56,7 @@ class KmeansShare:
     def __init__(self, sample: Sample, first: int, last: int, blocking: Blocking) -> None:
         self._sample, self._first, self._blocking = sample, first, blocking
         self._keys = sample.part(first, last)
-        self._states: States | None = None
+        self._states: StateOfRow | None = None
 
     def assign(self, centroids: Centroids, cells: Cells | None) -> Assigned:
         """Give this share's rows their states."""

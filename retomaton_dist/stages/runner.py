@@ -93,7 +93,7 @@ class Plan(ABC, Generic[Payload]):
 
     @property
     def rounds(self) -> Sequence[Sequence[int]]:
-        """Numbers of units that may be done together; a round begins when the one before is done."""
+        """Numbers of units that may be done together; a round waits for the one before."""
         return [range(len(self.units))]
 
     @property
