@@ -8,7 +8,7 @@ import retomaton_dist as rd
 from retomaton_dist.dry_run.later import Work, estimate_later
 from retomaton_dist.dry_run.probes import Rates
 from retomaton_dist.errors import BadInput
-from retomaton_dist.later_settings import later_settings
+from retomaton_dist.settings.entrances import with_tables
 from storage.verify import verify
 from tests.cli.checks import Unchanged, check_refused, check_refused_without_a_trace
 
@@ -104,18 +104,18 @@ def test_tables_of_rd_build_are_checked_as_those_of_a_file(small_store):
 
 
 def test_what_is_compiled_is_the_clustering_that_is_made_unless_another_is_named():
-    assert later_settings({}).compile.states == "kmeans"
-    assert later_settings({"cluster": {"algorithm": "greedy"}}).compile.states == "greedy"
+    assert with_tables({}).compile.states == "kmeans"
+    assert with_tables({"cluster": {"algorithm": "greedy"}}).compile.states == "greedy"
     named = {"name": "fine", "algorithm": "greedy"}
-    assert later_settings({"cluster": named}).compile.states == "fine"
-    other = later_settings({"cluster": named, "compile": {"states": "none", "code-size": 8}})
+    assert with_tables({"cluster": named}).compile.states == "fine"
+    other = with_tables({"cluster": named, "compile": {"states": "none", "code-size": 8}})
     assert (other.compile.states, other.compile.code_size) == ("none", 8)
 
 
 def estimated(store, tables):
     """What the stages after extraction would take if everything ran at one per second."""
     work = Work(rd.open(store.path).store.datastore().shape, 1, Rates(1, 1, 1, 1, 1, 1))
-    return estimate_later(later_settings(tables), work)
+    return estimate_later(with_tables(tables), work)
 
 
 def test_the_disk_space_that_a_dry_run_names_is_what_the_build_takes(built):

@@ -8,7 +8,7 @@ from retomaton_dist.analysis.ngrams import overlap, seen
 from retomaton_dist.analysis.passage import longest_passage
 from retomaton_dist.analysis.runs import captured, describe_runs, find_runs
 from retomaton_dist.analysis.sequences import Decode, free_starts, most_probable
-from retomaton_dist.evaluation.scores import Scores
+from retomaton_dist.scores.scores import Scores
 from storage.canonical import Json
 from storage.corpus import Corpus
 

@@ -23,7 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 from retomaton_dist.automaton import following, joining, summing
 from retomaton_dist.automaton.arrays import Counters, LaneArrays, Rules, make_lanes, make_scratch
 from retomaton_dist.automaton.automaton import Automaton, Neighbours
-from retomaton_dist.automaton.walk_settings import WalkSettings, check_tau, check_walk
+from retomaton_dist.settings import WalkSettings, check_tau
 from retomaton_dist.codec.codec import Queries
 from retomaton_dist.codec.threads import Threads
 from retomaton_dist.errors import BadInput
@@ -58,7 +58,6 @@ class Lanes:
     def __init__(
         self, automaton: Automaton, settings: WalkSettings, taus: ArrayLike, threads: int = 1
     ) -> None:
-        check_walk(settings)
         thresholds = np.atleast_1d(np.asarray(taus, np.float64))
         for tau in thresholds:
             check_tau(float(tau))

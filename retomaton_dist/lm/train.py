@@ -24,7 +24,7 @@ from retomaton_dist.lm.tokenizer import wrap
 from retomaton_dist.lm.train_data import fingerprint_texts, make_stream, split_documents
 from retomaton_dist.lm.train_loop import Limit, Trainee, TrainProgress, run, validate
 from retomaton_dist.lm.train_record import CHECKPOINT, TrainResult, begin, finish
-from retomaton_dist.lm.train_settings import TrainSettings
+from retomaton_dist.settings import TrainSettings
 from retomaton_dist.lm.train_start import Start, start_anew, start_from
 from retomaton_dist.settings import ModelSettings
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from retomaton_dist.errors import BadInput
-from retomaton_dist.lm.train_settings import TrainSettings
+from retomaton_dist.settings import TrainSettings
 from storage import files
 
 NAME = "training.json"

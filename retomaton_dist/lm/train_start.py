@@ -16,7 +16,7 @@ from retomaton_dist.lm.shape import shape_of
 from retomaton_dist.lm.source import find_model
 from retomaton_dist.lm.tokenizer import check_vocabulary, load_transformers_tokenizer, wrap
 from retomaton_dist.lm.train_record import CHECKPOINT
-from retomaton_dist.lm.train_settings import TrainSettings
+from retomaton_dist.settings import TrainSettings
 from retomaton_dist.lm.windows import resolve_windows
 from retomaton_dist.settings import ModelSettings
 

@@ -2,5 +2,5 @@
 
 In order: what is read (`folder`, `rows`), what is read off it (`headline`), how things are called
 (`names`) and drawn (`drawing`, `curve_figures`, `figures`), what a page is made of (`page`,
-`tables`, `sections`), how it is put down (`html` with page.html, `markdown`), and all of it (`write`).
+`tables`, `sections`), how it is put down (`html` with page.html, `markdown`), and all (`write`).
 """

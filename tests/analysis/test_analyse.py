@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from retomaton_dist.analysis.analyse import analyse
-from retomaton_dist.evaluation.scores import Scores
+from retomaton_dist.scores.scores import Scores
 from storage.scores import ScoreWriter
 from storage.store import Store, writing
 from tests.storage import make

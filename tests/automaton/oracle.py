@@ -4,7 +4,7 @@ import math
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 
-from retomaton_dist.automaton.walk_settings import WalkSettings
+from retomaton_dist.settings import WalkSettings
 
 END = -1
 

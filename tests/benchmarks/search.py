@@ -71,7 +71,7 @@ def throughput(store, repeats):
     """Batches of 256 queries: one index, two shards in this process, two actors."""
     from retomaton_dist.search.layout import IndexFiles
     from retomaton_dist.search.library import faiss
-    from retomaton_dist.search.service import SearchService
+    from retomaton_dist.runtime.search_service import SearchService
 
     faiss.omp_set_num_threads(2)
     queries = made_keys(BATCH, seed=1).astype(np.float32)
@@ -99,7 +99,7 @@ def transport(tiny, local_seconds, repeats):
     the fastest of many repeats is not disturbed by other load.
     """
     from retomaton_dist.search.layout import IndexFiles
-    from retomaton_dist.search.service import SearchService
+    from retomaton_dist.runtime.search_service import SearchService
 
     queries, local = made_keys(BATCH, seed=1).astype(np.float32), tiny.searcher()
     with SearchService.start(IndexFiles.open(tiny.store, "default")) as service:
@@ -130,7 +130,7 @@ def resident(status, tiny_status):
 
 def planned_index(path, shards):
     """An index that is planned but not built, to be filled without Ray."""
-    from retomaton_dist.search.settings import IndexSettings
+    from retomaton_dist.settings import IndexSettings
     from retomaton_dist.stages.index import plan_index
     from storage.store import Store
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from retomaton_dist.automaton.automaton import Automaton
 from retomaton_dist.automaton.lanes import Lanes
-from retomaton_dist.automaton.walk_settings import WalkSettings
+from retomaton_dist.settings import WalkSettings
 from retomaton_dist.codec.codec import pq_codec
 from retomaton_dist.codec.pq import PqCodes
 from retomaton_dist.codec.threads import Threads

@@ -4,9 +4,9 @@ import shutil
 
 import pytest
 
-from retomaton_dist.automaton.walk_settings import PRESETS
-from retomaton_dist.evaluating import walk_of
-from retomaton_dist.evaluation.settings import EvaluateSettings
+from retomaton_dist.settings import PRESETS
+from retomaton_dist.settings.entrances import walk_settings
+from retomaton_dist.settings import EvaluateSettings
 from storage.store import writing
 from tests.cli.checks import Unchanged, check_refused
 from tests.conftest import contents, save_tiny_model
@@ -90,10 +90,10 @@ def test_report_makes_the_same_results_again(command, finished, tmp_path):
 
 def test_the_walk_is_the_presets_but_for_what_is_given():
     chosen = EvaluateSettings(text=("x",))
-    assert walk_of(chosen) == PRESETS["reference"]
-    found = walk_of(chosen, {"k": 5, "follow": "members"}, {"k": 6})
+    assert walk_settings(chosen.preset) == PRESETS["reference"]
+    found = walk_settings(chosen.preset, {"k": 5, "follow": "members"}, {"k": 6})
     assert (found.k, found.follow, found.count) == (6, "members", "entries")
-    assert walk_of(EvaluateSettings(text=("x",), preset="paper")) == PRESETS["paper"]
+    assert walk_settings("paper") == PRESETS["paper"]
 
 
 def test_text_without_a_token(refused, tmp_path):

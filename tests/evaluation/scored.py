@@ -4,8 +4,8 @@ from dataclasses import fields
 
 import numpy as np
 
-from retomaton_dist.evaluation.scores import Scores
-from retomaton_dist.evaluation.walking import Walked
+from retomaton_dist.scores.scores import Scores
+from retomaton_dist.scores.walks import Walked
 from storage.scores import ScoreWriter
 
 TEMPERATURES = (0.5, 1.0, 2.0, 4.0, 8.0)

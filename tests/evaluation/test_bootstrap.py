@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from retomaton_dist.evaluation import bootstrap
-from retomaton_dist.evaluation.bootstrap import Resampling
+from retomaton_dist.evaluation import measure
+from retomaton_dist.evaluation.measure import Resampling
 
 
 def random_rows(seed, documents=40, longest=30):

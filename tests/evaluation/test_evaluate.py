@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from retomaton_dist.evaluating import report
-from retomaton_dist.evaluation.results import Overrides
-from retomaton_dist.evaluation.scores import Scores
+from retomaton_dist.api.evaluate import run_report
+from retomaton_dist.settings import ReportSettings
+from retomaton_dist.scores.scores import Scores
 from storage.errors import ConfigMismatch
 from storage.store import Store
 from storage.verify import verify
@@ -115,8 +115,8 @@ def test_report_and_settings_lie_beside_the_results(sweep):
     assert {
         "results.json",
         "settings.json",
-        "report.html",
-        "report.md",
+        "run_report.html",
+        "run_report.md",
         "calibration.json",
     } <= names
     settings = json.loads((sweep.path / "settings.json").read_bytes())
@@ -202,14 +202,14 @@ def times(folder):
 def test_results_are_rebuilt_from_the_scores_alone(sweep, tmp_path):
     copy = shutil.copytree(sweep.path, tmp_path / "copy")
     (copy / "results.json").unlink()
-    assert report(copy).rows == sweep.rows
+    assert run_report(copy).rows == sweep.rows
     assert (copy / "results.json").read_bytes() == (sweep.path / "results.json").read_bytes()
-    assert (copy / "report.html").exists()
+    assert (copy / "run_report.html").exists()
 
 
 def test_other_constants_change_the_methods_that_have_constants_and_no_other(sweep, tmp_path):
     copy = shutil.copytree(sweep.path, tmp_path / "copy")
-    rows = by_point(report(copy, Overrides(weight=0.5)))
+    rows = by_point(run_report(copy, ReportSettings(weight=0.5)))
     for key, row in by_point(sweep).items():
         if key[0] in ("knnlm", "retomaton", "retomaton+pw"):
             assert rows[key]["lambda"] == 0.5
@@ -245,7 +245,7 @@ def test_a_refused_change_of_settings_leaves_the_results_as_they_were(
     with Unchanged(made.path), pytest.raises(ConfigMismatch, match="temperatures was"):
         evaluate_here(walkable_store.path, made.path, texts, **given | {"temperature": 64.0})
     rows = made.rows
-    assert report(made.path).rows == rows
+    assert run_report(made.path).rows == rows
 
 
 def test_another_lambda_and_methods_of_the_same_walks_need_no_new_scores(
@@ -258,4 +258,4 @@ def test_another_lambda_and_methods_of_the_same_walks_need_no_new_scores(
     again = evaluate_here(walkable_store.path, made.path, texts, **changed)
     assert times(made.path / "text/scores") == before
     assert by_point(again)["knnlm", None, None, 0.0]["lambda"] == 0.6
-    assert report(made.path).rows == again.rows
+    assert run_report(made.path).rows == again.rows

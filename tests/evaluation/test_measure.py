@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from retomaton_dist.evaluation.measure import Measurer, _after_last_search, measure_all
-from retomaton_dist.evaluation.mixture import Constants
-from retomaton_dist.evaluation.walks import WalkSpec, forgetful
+from retomaton_dist.methods.mixture import Constants
+from retomaton_dist.scores.walks import WalkSpec, forgetful
 from retomaton_dist.methods.constant import ConstantMixing
 from retomaton_dist.methods.knnlm import RandomGate
 from retomaton_dist.methods.lm import lm_alone

@@ -7,8 +7,9 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM
 
-from retomaton_dist.evaluation.reading import Reading, TextReader
-from retomaton_dist.evaluation.slabs import blocks, slabs
+from retomaton_dist.scores.reading import Reading
+from retomaton_dist.evaluation.reading import TextReader
+from retomaton_dist.evaluation.reading import blocks, slabs
 from retomaton_dist.lm.reading import Span, WindowReader
 from retomaton_dist.settings import ModelSettings
 from storage.store import Store

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from retomaton_dist.evaluation import statistics
-from retomaton_dist.evaluation.runs import steps_since_search
+from retomaton_dist.methods import token_statistics
+from retomaton_dist.methods.adaptive import steps_since_search
 from storage.corpus import Corpus
 
 VOCABULARY = 5
@@ -35,7 +35,7 @@ def test_counts_are_those_of_dicts_whatever_the_blocks(listed, block, prefixed):
     corpus = in_memory(listed, 0 if prefixed else None)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(statistics, "BLOCK", block)
-        frequencies, fertilities = statistics.token_statistics(corpus, VOCABULARY)
+        frequencies, fertilities = token_statistics.token_statistics(corpus, VOCABULARY)
     seen, ways = defaultdict(int), defaultdict(set)
     for tokens in listed:
         before = VOCABULARY

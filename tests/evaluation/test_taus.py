@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retomaton_dist.evaluation.taus import COARSE, spread_taus, tau_for
+from retomaton_dist.evaluation.calibration import COARSE, spread_taus, tau_for
 
 FALLING = [0.8, 0.6, 0.5, 0.3, 0.1, 0.0]
 curves = st.lists(st.floats(0, 0.95), min_size=5, max_size=5).map(

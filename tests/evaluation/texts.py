@@ -4,9 +4,10 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
-from retomaton_dist.evaluation.reading import Reading
-from retomaton_dist.evaluation.slabs import blocks, slabs
-from retomaton_dist.evaluation.walking import Block, Walked
+from retomaton_dist.scores.reading import Reading
+from retomaton_dist.evaluation.reading import blocks, slabs
+from retomaton_dist.evaluation.walking import BlockWalk
+from retomaton_dist.scores.walks import Walked
 from tests.automaton.make import make, random_corpus
 from tests.codec.make import DIMENSION
 
@@ -68,7 +69,7 @@ def walk(made, specs, settings, text, numbers, *, block=32, slab=4096, asked=Non
     automata = {name: item.automaton for name, item in made.items()}
     keys = next(iter(made.values())).keys
     for part in blocks(numbers, text.lengths, block):
-        walking = Block(automata, specs, settings, part.documents, part.lengths)
+        walking = BlockWalk(automata, specs, settings, part.documents, part.lengths)
         for piece in slabs(part, slab):
             reading, gates = text.reading(piece.spans)
             places = np.stack(piece.positions(), axis=1)

@@ -18,7 +18,7 @@ from retomaton_dist.lm.model import LanguageModel
 from retomaton_dist.lm.tokenizer import load_tokenizer
 from retomaton_dist.lm.train import train
 from retomaton_dist.lm.train_loop import Limit, rate_at
-from retomaton_dist.lm.train_settings import TrainSettings
+from retomaton_dist.settings import TrainSettings
 from retomaton_dist.settings import ModelSettings
 from tests.lm.tiny import byte_level_tokenizer, save_model
 

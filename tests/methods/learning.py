@@ -3,8 +3,9 @@
 import numpy as np
 import torch
 
-from retomaton_dist.evaluation.reading import Reading
-from retomaton_dist.methods.adaptret_network import AdaptRetNetwork, Statistics, _Net
+from retomaton_dist.scores.reading import Reading
+from retomaton_dist.methods.adaptret_network import AdaptRetNetwork, _Net
+from retomaton_dist.methods.token_statistics import TokenStatistics
 
 DIMENSION = 8
 VOCABULARY = 9
@@ -25,7 +26,7 @@ def random_reading(random, rows, dimension):
 
 def random_statistics(random):
     """Numbers for every token and for a document's start."""
-    return Statistics(*random.random((2, VOCABULARY + 1)).astype(np.float32))
+    return TokenStatistics(*random.random((2, VOCABULARY + 1)).astype(np.float32))
 
 
 def random_network(seed=0):

@@ -7,7 +7,8 @@ import socket
 import pytest
 
 from retomaton_dist.errors import BadInput, ClusterError
-from retomaton_dist.runtime.cluster import Crew, Session, check_fits, choose_crew
+from retomaton_dist.runtime.cluster import Crew, check_fits, choose_crew
+from retomaton_dist.runtime.session import Session
 from retomaton_dist.settings import WorkerSettings
 from tests.conftest import run_python
 

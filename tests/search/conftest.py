@@ -36,7 +36,7 @@ def open_search(request, indexed):
     """A function from an index's name to a searcher, either kind of it."""
     import retomaton_dist as rd
     from retomaton_dist.search.layout import IndexFiles
-    from retomaton_dist.search.service import SearchService
+    from retomaton_dist.runtime.search_service import SearchService
 
     opened = {}
 

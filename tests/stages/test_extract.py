@@ -14,7 +14,7 @@ import retomaton_dist as rd
 from retomaton_dist.errors import BadInput, ClusterError, ConfigMismatch, ModelError
 from retomaton_dist.lm.reading import WindowReader
 from retomaton_dist.settings import ModelSettings
-from retomaton_dist.stages.extract_worker import KeyReader
+from retomaton_dist.stages.extract import KeyReader
 from storage import records
 from storage.store import Store, writing
 from storage.verify import verify

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from retomaton_dist.errors import BadInput
-from retomaton_dist.evaluation.scores import Scores
+from retomaton_dist.scores.scores import Scores
 from storage import lock, records, scores
 from storage.store import Store
 from storage.verify import verify
