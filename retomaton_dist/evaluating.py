@@ -13,7 +13,7 @@ from retomaton_dist.evaluation.results import NOTHING, Evaluation, Overrides, me
 from retomaton_dist.evaluation.run import run_evaluation
 from retomaton_dist.evaluation.scores import Scores
 from retomaton_dist.evaluation.settings import EvaluateSettings
-from retomaton_dist.lm.tokenizer import load_tokenizer
+from retomaton_dist.lm.identity import identify
 from retomaton_dist.report.write import write_report
 from retomaton_dist.resolve import make_group, split_keywords
 from retomaton_dist.runtime.progress import say
@@ -69,7 +69,7 @@ def _analyse(evaluation: Evaluation, measured: Measured, scores: Scores) -> None
         say(f"note: n-grams and sequences are not looked at anew: {error}")
         return
     chosen = make_group(EvaluateSettings, {"text": "-", "model": evaluation.settings["model"]})
-    tokenizer = load_tokenizer(store_model(store, chosen))
+    _, tokenizer = identify(store_model(store, chosen), weights=False)
     text, corpus = evaluation.text.corpus(), store.corpus()
     label = measured.row["walk"]
     found = analyse(scores, label, measured.log_p, text, corpus, tokenizer.decode)

@@ -8,8 +8,8 @@ from retomaton_dist.runtime.progress import clock, showing
 from retomaton_dist.settings import CorpusSettings
 
 if TYPE_CHECKING:
+    from retomaton_dist.lm.train_folder import TrainResult
     from retomaton_dist.lm.train_loop import TrainProgress
-    from retomaton_dist.lm.train_record import TrainResult
     from retomaton_dist.lm.train_settings import TrainSettings
 
 
@@ -37,8 +37,8 @@ def train_on(
     corpus: CorpusSettings, settings: "TrainSettings", out: str, mode: str | None
 ) -> "TrainResult":
     """Read the corpus and train on it, showing progress."""
-    from retomaton_dist.corpus.whole import read_texts
     from retomaton_dist.lm.train import train
+    from retomaton_dist.lm.train_data import read_texts
 
     with showing(mode, "train-lm", 100, "%") as bar:
 

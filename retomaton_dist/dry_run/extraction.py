@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 
 from retomaton_dist.building import BuildSettings, Prepared, choose_shape, prepare
 from retomaton_dist.dry_run.free import free_disk, free_memory, warnings
+from retomaton_dist.lm.identity import ModelSpec
 from retomaton_dist.lm.model import LanguageModel
 from retomaton_dist.runtime.cluster import Crew, Session
 from retomaton_dist.runtime.pool import run_units
 from retomaton_dist.runtime.progress import clock, showing
-from retomaton_dist.settings import ModelSettings
 from retomaton_dist.stages.extract import Windowing, choose_unit_chunks
 from retomaton_dist.stages.tokenize import TokenizePlan
 from retomaton_dist.stages.tokenize_worker import Pieces, Reader
@@ -101,7 +101,7 @@ def time_extraction(
     """Time the model as extraction would run it, and estimate from that."""
     windowing = prepared.windowing
     crew = session.crew(gpu=windowing.device == "cuda")
-    rate, memory = _timed(settings.model, windowing, crew, session)
+    rate, memory = _timed(prepared.model.spec, windowing, crew, session)
     entries = int(counted.lengths.sum())
     shape = choose_shape(max(entries, 1), settings, prepared)
     units = -(-shape.chunks // choose_unit_chunks(shape, windowing))
@@ -132,7 +132,7 @@ class CountWorker:
 class TimingWorker:
     """Runs the model on batches of full windows."""
 
-    def __init__(self, model: ModelSettings, windowing: Windowing) -> None:
+    def __init__(self, model: ModelSpec, windowing: Windowing) -> None:
         self._windowing = windowing
         self._lm = LanguageModel.load(model, windowing.device)
 
@@ -167,7 +167,7 @@ def count(planned: TokenizePlan, session: Session) -> Counted:
 
 
 def _timed(
-    model: ModelSettings, windowing: Windowing, crew: Crew, session: Session
+    model: ModelSpec, windowing: Windowing, crew: Crew, session: Session
 ) -> tuple[float, int]:
     """Time all workers of the crew at once, as they will run, and take the mean."""
     make = partial(TimingWorker, model, windowing)

@@ -8,6 +8,7 @@ from retomaton_dist.errors import BadInput, DamagedStore
 from retomaton_dist.evaluation.choices import Choices, choose
 from retomaton_dist.evaluation.reading import TextReader
 from retomaton_dist.evaluation.settings import EvaluateSettings
+from retomaton_dist.lm.identity import identify
 from retomaton_dist.lm.outline import ModelOutline, outline
 from retomaton_dist.lm.reading import WindowReader
 from retomaton_dist.runtime.cluster import Session
@@ -41,14 +42,14 @@ class Prepared:
         asked = self.settings.batch_tokens or config["batch_tokens"]
         room = max(config["context"], MOST_LOGITS // self.outlined.vocabulary)
         windows = WindowReader(text, config["context"], config["stride"], min(asked, room))
-        return TextReader(windows, self.model, self.device)
+        return TextReader(windows, self.outlined.spec, self.device)
 
     def inputs(self) -> Json:
         """Digests of what results depend on besides the text."""
         stage = self.store.stage
         return {
             "datastore": stage("extract").digest,
-            "model": self.outlined.fingerprint,
+            "model": self.outlined.spec.identity.weights,
             "index": stage(f"index/{self.settings.index}").digest,
             "automata": {name: stage(f"compile/{name}").digest for name in self.choices.automata},
         }
@@ -98,8 +99,8 @@ def store_model(store: Store, settings: EvaluateSettings) -> ModelSettings:
 
 def _outlined(store: Store, model: ModelSettings) -> ModelOutline:
     made = store.stage("extract").config["model"]
-    outlined = outline(model)
-    if outlined.fingerprint != made:
+    outlined = outline(identify(model)[0])
+    if outlined.spec.identity.weights != made:
         raise BadInput(
             f"model {model.model} is not the one that {store.path} was made with (its weights or "
             f"config differ): queries and keys would not match; name the right one with --model"

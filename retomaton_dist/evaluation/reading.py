@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from retomaton_dist.errors import ModelError
-from retomaton_dist.lm.model_reader import ModelReader
-from retomaton_dist.lm.reading import Span
+from retomaton_dist.lm.reading import ModelReader, Span
 
 # Rows of logits that are normalised at once: bounds what a large vocabulary costs.
 ROWS_AT_ONCE = 512

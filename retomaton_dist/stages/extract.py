@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from retomaton_dist.errors import BadInput, ClusterError
+from retomaton_dist.lm.identity import identify
 from retomaton_dist.lm.model import choose_dtype
 from retomaton_dist.lm.outline import ModelOutline, outline
 from retomaton_dist.lm.reading import WindowReader
@@ -59,7 +60,7 @@ def resolve(
 
 def check_model(model: ModelSettings, tokenizer: Tokenizer) -> ModelOutline:
     """Outline the model and refuse one that the tokenizer does not match."""
-    outlined = outline(model)
+    outlined = outline(identify(model)[0])
     check_vocabulary(tokenizer, outlined.vocabulary)
     return outlined
 
@@ -90,7 +91,7 @@ def extract(
     unit_chunks = choose_unit_chunks(shape, windowing)
     plan = _plan(writer, model, outlined, windowing, shape, unit_chunks, session.settings.threads)
     windows = WindowReader(corpus, windowing.context, windowing.stride, windowing.batch_tokens)
-    reader = KeyReader(windows, model, windowing.device)
+    reader = KeyReader(windows, outlined.spec, windowing.device)
     make = partial(ExtractWorker, plan.config_hash, shape, unit_chunks, reader)
     missing = begin(writer, plan, session)
     if missing is not None:
@@ -111,7 +112,7 @@ def _plan(
 ) -> Plan[range]:
     config: Json = {
         "corpus": writer.manifest.require("tokenize", writer.path).digest,
-        "model": outlined.fingerprint,
+        "model": outlined.spec.identity.weights,
         "key": model.key,
         **windowing.__dict__,
         "threads": threads,
@@ -128,7 +129,7 @@ def _facts(shape: Shape, corpus: Corpus, outlined: ModelOutline) -> Json:
         "dimension": shape.dimension,
         "chunk_entries": shape.chunk_entries,
         "documents": len(corpus),
-        "model": outlined.name,
+        "model": outlined.spec.identity.name,
         "architecture": outlined.architecture,
     }
 

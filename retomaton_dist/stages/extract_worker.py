@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from retomaton_dist.errors import ModelError
-from retomaton_dist.lm.model_reader import ModelReader
+from retomaton_dist.lm.reading import ModelReader
 from storage import datastore, records
 from storage.canonical import Json
 from storage.datastore import Keys, Shape

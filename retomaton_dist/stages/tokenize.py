@@ -8,7 +8,8 @@ from functools import partial
 from retomaton_dist.corpus.pieces import Piece, choose_split, plan_units
 from retomaton_dist.corpus.sources import Source, find_sources, fingerprint
 from retomaton_dist.errors import CorpusError
-from retomaton_dist.lm.tokenizer import Tokenizer, load_tokenizer
+from retomaton_dist.lm.identity import identify
+from retomaton_dist.lm.tokenizer import Tokenizer
 from retomaton_dist.runtime.cluster import Session
 from retomaton_dist.settings import CorpusSettings, ModelSettings, TokenizeSettings
 from retomaton_dist.stages.runner import Plan, begin, run_missing
@@ -35,7 +36,7 @@ def plan_tokenize(
     text: CorpusSettings, model: ModelSettings, settings: TokenizeSettings
 ) -> TokenizePlan:
     """Find and fingerprint the corpus, and cut it into units; nothing is written."""
-    tokenizer = load_tokenizer(model)
+    spec, tokenizer = identify(model, weights=False)
     sources = find_sources(text.corpus)
     split = choose_split(text.split, text.field, sources)
     units = [
@@ -57,7 +58,7 @@ def plan_tokenize(
         sum(_bytes(source, piece, pieces[piece.source]) for source, piece in unit) for unit in units
     ]
     plan = Plan(STAGE, config, units, work, "bytes")
-    return TokenizePlan(plan, sources, tokenizer, Reader(split, end, model))
+    return TokenizePlan(plan, sources, tokenizer, Reader(split, end, spec))
 
 
 def tokenize(writer: StoreWriter, planned: TokenizePlan, session: Session) -> Stage:

@@ -10,8 +10,8 @@ import numpy as np
 from retomaton_dist.corpus.documents import Text, read_documents
 from retomaton_dist.corpus.pieces import Piece, Split
 from retomaton_dist.corpus.sources import Source
-from retomaton_dist.lm.tokenizer import Tokenizer, load_tokenizer
-from retomaton_dist.settings import ModelSettings
+from retomaton_dist.lm.identity import ModelSpec, load_tokenizer
+from retomaton_dist.lm.tokenizer import Tokenizer
 from storage import corpus, records
 from storage.canonical import Json
 from storage.corpus import TokenisedDocument
@@ -29,7 +29,7 @@ class Reader(WithoutCaches):
 
     split: Split
     end: int | None
-    model: ModelSettings
+    model: ModelSpec
 
     @cached_property
     def tokenizer(self) -> Tokenizer:
