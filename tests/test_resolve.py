@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from retomaton_dist.errors import BadInput
-from retomaton_dist.settings.entrances import GROUPS, make_group, read_file, split_keywords
 from retomaton_dist.settings import (
     CorpusSettings,
     ExtractSettings,
@@ -16,6 +15,7 @@ from retomaton_dist.settings import (
     TokenizeSettings,
     WorkerSettings,
 )
+from retomaton_dist.settings.entrances import GROUPS, make_group, read_file, split_keywords
 
 
 @pytest.fixture

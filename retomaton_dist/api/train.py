@@ -3,10 +3,10 @@
 from pathlib import Path
 from typing import Any
 
-from retomaton_dist.corpus.whole import read_texts
 from retomaton_dist.lm.train import train
+from retomaton_dist.lm.train_data import read_texts
+from retomaton_dist.lm.train_folder import TrainResult
 from retomaton_dist.lm.train_loop import TrainProgress
-from retomaton_dist.lm.train_record import TrainResult
 from retomaton_dist.runtime.progress import showing
 from retomaton_dist.settings import CorpusSettings, TrainSettings
 from retomaton_dist.settings.entrances import split_keywords

@@ -23,10 +23,10 @@ from numpy.typing import ArrayLike, NDArray
 from retomaton_dist.automaton import following, joining, summing
 from retomaton_dist.automaton.arrays import Counters, LaneArrays, Rules, make_lanes, make_scratch
 from retomaton_dist.automaton.automaton import Automaton, Neighbours
-from retomaton_dist.settings import WalkSettings, check_tau
 from retomaton_dist.codec.codec import Queries
 from retomaton_dist.codec.threads import Threads
 from retomaton_dist.errors import BadInput
+from retomaton_dist.settings import WalkSettings, check_tau
 
 Chosen = NDArray[np.int64]
 

@@ -1,11 +1,11 @@
-"""What goes wrong inside torch and transformers, said in the words of this project."""
+"""What goes wrong inside torch and transformers, said in the words of this project.
+
+Both are imported where they are needed: a tokenizer decodes without either.
+"""
 
 import contextlib
 import io
 from collections.abc import Iterator
-
-import torch
-import transformers
 
 from retomaton_dist.errors import ModelError, OutOfMemory, RetomatonError
 from retomaton_dist.lm.source import ModelSource
@@ -15,6 +15,8 @@ MEMORY_MESSAGES = ("not enough memory", "DefaultCPUAllocator", "out of memory")
 
 def is_out_of_memory(error: BaseException) -> bool:
     """Tell whether this is one of the ways in which torch says that memory ran out."""
+    import torch
+
     if isinstance(error, torch.OutOfMemoryError | MemoryError):
         return True
     return isinstance(error, RuntimeError) and any(m in str(error) for m in MEMORY_MESSAGES)
@@ -65,5 +67,7 @@ def _first_line(error: BaseException) -> str:
 
 def silence() -> None:
     """Keep the warnings and progress bars of transformers off stderr in this process."""
-    transformers.utils.logging.set_verbosity_error()
-    transformers.utils.logging.disable_progress_bar()
+    from transformers.utils import logging
+
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()

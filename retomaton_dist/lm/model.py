@@ -6,14 +6,13 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from transformers import AutoModelForCausalLM
 
 from retomaton_dist.errors import ModelError
-from retomaton_dist.lm.failures import loading, memory_guard
+from retomaton_dist.lm.failures import memory_guard
+from retomaton_dist.lm.identity import ModelSpec, locate_checked
 from retomaton_dist.lm.keys import KeyPlace, find_key
-from retomaton_dist.lm.shape import load_config, shape_of
-from retomaton_dist.lm.source import ModelSource, find_model, require_gguf
-from retomaton_dist.settings import ModelSettings
+from retomaton_dist.lm.outline import load_config, shape_of
+from retomaton_dist.lm.weights import load_weights
 
 MEMORY_ADVICE = "a forward pass ran out of memory: lower --batch-tokens, then --context"
 # Two inputs that begin alike: what a causal model makes of the first token must not differ.
@@ -42,14 +41,14 @@ class LanguageModel:
     vocabulary: int
 
     @classmethod
-    def load(cls, settings: ModelSettings, device: str) -> "LanguageModel":
-        """Load the model onto "cpu" or "cuda", or raise ModelError."""
+    def load(cls, spec: ModelSpec, device: str) -> "LanguageModel":
+        """Load the very model that was identified onto "cpu" or "cuda", or raise ModelError."""
         check_device(device)
-        dtype = choose_dtype(settings.dtype, device)
-        source = find_model(settings)
-        shape = shape_of(load_config(source, settings.trust_remote_code), source)
-        model = load_weights(source, dtype, settings.trust_remote_code).to(device).eval()
-        place = find_key(model, settings.key)
+        dtype = choose_dtype(spec.dtype, device)
+        source = locate_checked(spec)
+        shape = shape_of(load_config(source, spec.trust_remote_code), source)
+        model = load_weights(source, dtype, spec.trust_remote_code).to(device).eval()
+        place = find_key(model, spec.key)
         return cls(
             name=source.name,
             model=model,
@@ -98,33 +97,6 @@ def check_device(device: str) -> None:
         raise ModelError(
             "device cuda was asked for, but torch sees no GPU on this machine; "
             "use --device cpu, or a machine and a torch build with CUDA"
-        )
-
-
-def load_weights(source: ModelSource, dtype: torch.dtype, trust_remote_code: bool) -> Any:
-    """Load the causal LM of transformers; ModelError unless every weight comes from its files."""
-    require_gguf(source, "gguf", "accelerate")
-    with loading("weights", source):
-        model, report = AutoModelForCausalLM.from_pretrained(
-            **source.arguments(),
-            dtype=dtype,
-            trust_remote_code=trust_remote_code,
-            weights_only=True,
-            ignore_mismatched_sizes=True,
-            output_loading_info=True,
-        )
-    wrong = {name for name, *_ in report["mismatched_keys"]} | set(report["missing_keys"])
-    _check_complete(source, sorted(wrong))
-    return model
-
-
-def _check_complete(source: ModelSource, wrong: list[str]) -> None:
-    if wrong:
-        more = f" and {len(wrong) - 1} more" if len(wrong) > 1 else ""
-        raise ModelError(
-            f"model {source.name!r} lacks weights that its config asks for, or has them in another "
-            f"shape ({wrong[0]}{more}), and random ones would be in their place; "
-            "is it a causal language model?"
         )
 
 

@@ -1,48 +1,88 @@
-"""What a model's keys look like, found out without loading a single weight."""
+"""What is known of a model without loading a single weight: its sizes, and where its key is."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
-from transformers import AutoModelForCausalLM
+from transformers import AutoConfig, AutoModelForCausalLM
 
 from retomaton_dist.lm.failures import loading
+from retomaton_dist.lm.identity import ModelSpec, locate
 from retomaton_dist.lm.keys import find_key
-from retomaton_dist.lm.shape import load_config, shape_of
-from retomaton_dist.lm.source import find_model, fingerprint
-from retomaton_dist.settings import ModelSettings
+from retomaton_dist.lm.source import ModelSource, require_gguf
+from retomaton_dist.lm.weights import check_files
 
 
 @dataclass(frozen=True)
-class ModelOutline:
-    """A model as the plan of a stage needs it."""
+class ModelShape:
+    """Sizes of a model. `max_context` is None if the model sets no limit to its input.
 
-    name: str
+    `dimension` is the width of its hidden states, which is that of the keys in all but a few
+    models; a loaded LanguageModel knows it for certain.
+    """
+
     architecture: str
-    fingerprint: str
     dimension: int
     vocabulary: int
     max_context: int | None
 
 
-def outline(settings: ModelSettings) -> ModelOutline:
+@dataclass(frozen=True)
+class ModelOutline:
+    """A model as the plan of a stage needs it; `spec` is what workers load it by."""
+
+    spec: ModelSpec
+    architecture: str
+    dimension: int
+    vocabulary: int
+    max_context: int | None
+
+
+def outline(spec: ModelSpec) -> ModelOutline:
     """Build the model without storage (on torch's meta device) and look where its key passes.
 
-    So an architecture that cannot be hooked is refused before anything is written or loaded.
+    So an architecture that cannot be hooked, and files of weights that are cut short or hold
+    anything else, are refused before anything is written or loaded.
     """
-    source = find_model(settings)
-    config = load_config(source, settings.trust_remote_code)
+    source = locate(spec)
+    config = load_config(source, spec.trust_remote_code)
     shape = shape_of(config, source)
     with loading("architecture", source), torch.device("meta"):
-        model = AutoModelForCausalLM.from_config(
-            config, trust_remote_code=settings.trust_remote_code
-        )
-    place = find_key(model, settings.key)
+        model = AutoModelForCausalLM.from_config(config, trust_remote_code=spec.trust_remote_code)
+    place = find_key(model, spec.key)
+    check_files(source)
     return ModelOutline(
-        name=source.name,
+        spec=spec,
         architecture=shape.architecture,
-        fingerprint=fingerprint(source),
         # An LM head may be narrower than the layers; everything else has their width.
         dimension=getattr(place.module, "in_features", shape.dimension),
         vocabulary=shape.vocabulary,
         max_context=shape.max_context,
     )
+
+
+def load_config(source: ModelSource, trust_remote_code: bool) -> Any:
+    """Load the model's config of transformers, or raise ModelError."""
+    require_gguf(source, "gguf")
+    with loading("config", source):
+        return AutoConfig.from_pretrained(**source.arguments(), trust_remote_code=trust_remote_code)
+
+
+def shape_of(config: Any, source: ModelSource) -> ModelShape:
+    """Return the sizes that a config states; ModelError if it is not that of a language model."""
+    with loading("config", source):
+        text = config.get_text_config()
+        return ModelShape(
+            architecture=str(config.model_type),
+            dimension=int(text.hidden_size),
+            vocabulary=int(text.vocab_size),
+            max_context=_max_context(text),
+        )
+
+
+def _max_context(config: Any) -> int | None:
+    for name in ("max_position_embeddings", "max_seq_len"):
+        value = getattr(config, name, None)
+        if isinstance(value, int) and value > 0:
+            return value
+    return None

@@ -1,13 +1,17 @@
-"""What the model reads to see given positions of documents: windows in batches, and back."""
+"""Reading a corpus with a model: which windows, in which batches, show given positions."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
+from retomaton_dist.lm.identity import ModelSpec
+from retomaton_dist.lm.model import LanguageModel
 from retomaton_dist.lm.windows import Window, batches, document_windows
 from storage.corpus import Corpus
+from storage.sending import WithoutCaches
 
 
 @dataclass(frozen=True)
@@ -76,3 +80,22 @@ class WindowReader:
             stop = window.start + window.length
             row[: window.length] = self.corpus.inputs(window.document, window.start, stop)
         return inputs
+
+
+@dataclass(frozen=True)
+class ModelReader(WithoutCaches):
+    """The common part of what reads with a model; sent to a worker, it loads the model there."""
+
+    windows: WindowReader
+    model: ModelSpec
+    device: str
+
+    @cached_property
+    def lm(self) -> LanguageModel:
+        """The model on its device."""
+        return LanguageModel.load(self.model, self.device)
+
+    @property
+    def corpus(self) -> Corpus:
+        """What is read."""
+        return self.windows.corpus

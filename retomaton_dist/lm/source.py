@@ -2,6 +2,7 @@
 
 import hashlib
 import importlib.util
+import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,14 +19,16 @@ TEXT_FILES = ["*.json", "*.txt", "*.model", "*.jinja"]
 class ModelSource:
     """A model whose files are on this machine.
 
-    `name` is what the user wrote, `folder` where the files are, `gguf` the file's name if it is
-    a GGUF file, `revision` that of a hub model if one was asked for.
+    `name` is what the user wrote; `place` is the absolute path of a folder or GGUF file, or the
+    id of a hub model, and `revision` the latter's commit. The files are in `folder`; `gguf` is
+    the file's name if it is a GGUF file.
     """
 
     name: str
+    place: str
+    revision: str | None
     folder: Path
     gguf: str | None = None
-    revision: str | None = None
 
     def arguments(self) -> dict[str, str | bool]:
         """Return what tells a `from_pretrained` of transformers to read these files alone."""
@@ -36,20 +39,38 @@ class ModelSource:
         return arguments | ({"gguf_file": self.gguf} if self.gguf else {})
 
 
-def find_model(settings: ModelSettings) -> ModelSource:
-    """Return the model's files, fetched from the hub (or its cache) if they are not a local path.
+@dataclass(frozen=True)
+class Wanted:
+    """What is needed of a hub model besides config and tokenizer: its own code, its weights."""
 
+    code: bool
+    weights: bool = True
+
+
+def find_model(settings: ModelSettings, weights: bool = True) -> ModelSource:
+    """Return the model that the user means: a path that exists, else a model of the hub.
+
+    A hub model is fetched (or found in the hub's cache), and its revision becomes a commit.
     Raises ModelError when there is no such file, folder or hub model, or it is not a model.
     """
     name = settings.model
-    path = Path(name).expanduser()
+    path = Path(os.path.expanduser(name))  # noqa: PTH111 - Path's raises for an unknown ~user
+    if path.exists() or name.endswith(".gguf") or not HUB_ID.fullmatch(name):
+        return find_place(name, str(path.absolute()), None, Wanted(settings.trust_remote_code))
+    revision = settings.revision or "main"
+    return find_place(name, name, revision, Wanted(settings.trust_remote_code, weights))
+
+
+def find_place(name: str, place: str, revision: str | None, wanted: Wanted) -> ModelSource:
+    """Return the model at a place that is already known: see ModelSource, or raise ModelError."""
+    if revision is not None:
+        return _checked(_hub_model(name, place, revision, wanted))
+    path = Path(place)
     if path.is_file():
         return _gguf_file(name, path)
     if path.is_dir():
-        return _checked(ModelSource(name, path))
-    if name.endswith(".gguf") or not HUB_ID.fullmatch(name):
-        raise ModelError(f"model {name!r}: there is no such file or folder; check the path")
-    return _checked(_hub_model(name, settings.revision, settings.trust_remote_code))
+        return _checked(ModelSource(name, place, None, path))
+    raise ModelError(f"model {name!r}: there is no such file or folder; check the path")
 
 
 def _gguf_file(name: str, path: Path) -> ModelSource:
@@ -57,7 +78,7 @@ def _gguf_file(name: str, path: Path) -> ModelSource:
         raise ModelError(
             f"model {name!r} is a file but not a .gguf file; give a model's folder or a .gguf file"
         )
-    return ModelSource(name, path.parent, path.name)
+    return ModelSource(name, str(path), None, path.parent, path.name)
 
 
 def _checked(source: ModelSource) -> ModelSource:
@@ -69,14 +90,18 @@ def _checked(source: ModelSource) -> ModelSource:
     return source
 
 
-def _hub_model(name: str, revision: str | None, code: bool) -> ModelSource:
-    folder = _download(name, revision, [*TEXT_FILES, "*.safetensors", *(["*.py"] if code else [])])
-    if not any(folder.glob("*.safetensors")):
-        _download(name, revision, ["*.bin"])
-    return ModelSource(name, folder, revision=revision)
+def _hub_model(name: str, place: str, revision: str, wanted: Wanted) -> ModelSource:
+    code = ["*.py"] if wanted.code else []
+    weights = ["*.safetensors"] if wanted.weights else []
+    folder = _download(place, revision, [*TEXT_FILES, *code, *weights])
+    # The cache holds a folder for each commit, so that one found once is found again.
+    commit = folder.name
+    if wanted.weights and not any(folder.glob("*.safetensors")):
+        _download(place, commit, ["*.bin"])
+    return ModelSource(name, place, commit, folder)
 
 
-def _download(name: str, revision: str | None, patterns: list[str]) -> Path:
+def _download(place: str, revision: str, patterns: list[str]) -> Path:
     from huggingface_hub import snapshot_download  # slow to import, needed for hub models alone
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError
 
@@ -84,15 +109,14 @@ def _download(name: str, revision: str | None, patterns: list[str]) -> Path:
         # Sub-folders hold other formats of the same weights (onnx/, original/).
         return Path(
             snapshot_download(
-                name, revision=revision, allow_patterns=patterns, ignore_patterns=["*/*"]
+                place, revision=revision, allow_patterns=patterns, ignore_patterns=["*/*"]
             )
         )
     except (HfHubHTTPError, HFValidationError, OSError) as error:
-        at = f" at revision {revision!r}" if revision else ""
         raise ModelError(
-            f"model {name!r}{at} is no folder here, and the Hugging Face hub or its cache does "
-            f"not give it ({str(error).splitlines()[0]}); check the name and the network, "
-            "or give a local folder"
+            f"model {place!r} at revision {revision!r} is no folder here, and the Hugging Face hub "
+            f"or its cache does not give it ({str(error).splitlines()[0]}); check the name and "
+            "the network, or give a local folder"
         ) from error
 
 
@@ -114,8 +138,13 @@ def fingerprint(source: ModelSource) -> str:
     """Return a SHA-256 of the model's config and weights: of contents alone, not of paths."""
     total = hashlib.sha256()
     for path in _fingerprinted(source):
-        with path.open("rb") as file:
-            total.update(hashlib.file_digest(file, "sha256").digest())
+        try:
+            with path.open("rb") as file:
+                total.update(hashlib.file_digest(file, "sha256").digest())
+        except OSError as error:
+            raise ModelError(
+                f"model {source.name!r}: cannot read {path}: {error.strerror}"
+            ) from error
     return total.hexdigest()
 
 

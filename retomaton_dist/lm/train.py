@@ -14,19 +14,24 @@ from typing import Any
 import torch
 
 from retomaton_dist.errors import BadInput
-from retomaton_dist.lm.checkpoint import Position
-from retomaton_dist.lm.durable_folder import save_into
 from retomaton_dist.lm.failures import memory_guard, silence
+from retomaton_dist.lm.identity import identify
 from retomaton_dist.lm.model import check_device
-from retomaton_dist.lm.optimizers import optimizers_for_new, optimizers_for_tuning
-from retomaton_dist.lm.source import find_model, fingerprint
-from retomaton_dist.lm.tokenizer import wrap
+from retomaton_dist.lm.outline import ModelOutline, outline
+from retomaton_dist.lm.tokenizer import check_vocabulary, wrap
+from retomaton_dist.lm.train_checkpoint import Position
 from retomaton_dist.lm.train_data import fingerprint_texts, make_stream, split_documents
+from retomaton_dist.lm.train_folder import CHECKPOINT, TrainResult, begin, finish, save_into
 from retomaton_dist.lm.train_loop import Limit, Trainee, TrainProgress, run, validate
-from retomaton_dist.lm.train_record import CHECKPOINT, TrainResult, begin, finish
-from retomaton_dist.settings import TrainSettings
-from retomaton_dist.lm.train_start import Start, start_anew, start_from
-from retomaton_dist.settings import ModelSettings
+from retomaton_dist.lm.train_optimizers import optimizers_for_new, optimizers_for_tuning
+from retomaton_dist.lm.train_start import (
+    Start,
+    check_new,
+    start_anew,
+    start_from,
+    tuning_context,
+)
+from retomaton_dist.settings import ModelSettings, TrainSettings
 
 AUTO_MINUTES = 1.25
 NEW_RATE, TUNING_RATE = 3e-3, 2e-4
@@ -41,16 +46,18 @@ def train(
     """Train a model on these documents into the folder `out`, or go on with doing so.
 
     Raises BadInput if `out` holds anything but this very run; if that is done, it is returned.
+    Settings that cannot be are refused before anything is written.
     """
     _check(settings)
+    init = _find_init(settings)
     documents, folder = list(texts), Path(out)
-    done = begin(folder, settings, _inputs(settings, documents))
+    done = begin(folder, settings, _inputs(init, documents))
     if done:
         return done
     silence()
     advice = "training ran out of memory: lower --batch-tokens, then --context"
     with _threads(settings.threads), memory_guard(advice):
-        start, trainee = _prepare(settings, documents, folder)
+        start, trainee = _prepare(settings, init, documents, folder)
         end = run(trainee, folder / CHECKPOINT, settings.checkpoint_seconds, progress)
         result = _result(folder, trainee, end)
         save_into(folder, start.save)
@@ -73,17 +80,32 @@ def _check(settings: TrainSettings) -> None:
             raise BadInput(f"--{name} {value}: must be more than 0")
     if not 0 < settings.validation < 1:
         raise BadInput(f"--validation {settings.validation}: must be a share between 0 and 1")
+    if settings.seed < 0:
+        raise BadInput(f"--seed {settings.seed}: must be 0 or more")
+    if settings.init is None:
+        check_new(settings)
+
+
+def _find_init(settings: TrainSettings) -> ModelOutline | None:
+    if settings.init is None:
+        return None
+    # Training takes no key: the one that every causal model has leaves the choice free.
+    spec, tokenizer = identify(ModelSettings(model=settings.init, key="final_hidden"))
+    init = outline(spec)
+    check_vocabulary(tokenizer, init.vocabulary)
+    tuning_context(init, settings.context)
+    return init
 
 
 def _device(settings: TrainSettings) -> str:
     return settings.device or ("cuda" if torch.cuda.is_available() else "cpu")
 
 
-def _inputs(settings: TrainSettings, texts: Sequence[str]) -> dict[str, str]:
-    inputs = {"text_fingerprint": fingerprint_texts(texts)}
-    if settings.init is not None:
-        source = find_model(ModelSettings(model=settings.init))
-        inputs["init_fingerprint"] = fingerprint(source)
+def _inputs(init: ModelOutline | None, texts: Sequence[str]) -> dict[str, str | None]:
+    inputs: dict[str, str | None] = {"text_fingerprint": fingerprint_texts(texts)}
+    if init is not None:
+        inputs["init_fingerprint"] = init.spec.identity.weights
+        inputs["init_tokenizer"] = init.spec.identity.tokenizer
     return inputs
 
 
@@ -97,9 +119,14 @@ def _threads(threads: int | None) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def _prepare(settings: TrainSettings, texts: Sequence[str], folder: Path) -> tuple[Start, Trainee]:
+def _prepare(
+    settings: TrainSettings, init: ModelOutline | None, texts: Sequence[str], folder: Path
+) -> tuple[Start, Trainee]:
     split = split_documents(texts, settings.validation, settings.seed)
-    start = start_from(settings) if settings.init else start_anew(settings, split.training, folder)
+    if init is None:
+        start = start_anew(settings, split.training, folder)
+    else:
+        start = start_from(init, settings.context)
     tokenizer = wrap(settings.init or str(folder), start.tokenizer)
     model = start.model.to(_device(settings))
     return start, Trainee(

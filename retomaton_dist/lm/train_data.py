@@ -1,4 +1,4 @@
-"""The text of a training run: what is held out, and which tokens each step sees."""
+"""The text of a training run: read whole, what is held out, and which tokens each step sees."""
 
 import functools
 import hashlib
@@ -8,19 +8,36 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from retomaton_dist.corpus.documents import read_documents
+from retomaton_dist.corpus.pieces import choose_split, plan_units
+from retomaton_dist.corpus.sources import find_sources
 from retomaton_dist.errors import CorpusError
 from retomaton_dist.lm.tokenizer import Tokenizer
+from retomaton_dist.settings import CorpusSettings
+
+
+def read_texts(settings: CorpusSettings) -> list[str]:
+    """Every document's text, in corpus order, without the empty ones; it must fit in memory."""
+    sources = find_sources(settings.corpus)
+    split = choose_split(settings.split, settings.field, sources)
+    return [
+        document.text
+        for unit in plan_units(sources, split, unit_bytes=1 << 30)
+        for piece in unit
+        for document in read_documents(sources[piece.source], piece, split)
+        if document.text.strip()
+    ]
 
 
 @dataclass(frozen=True)
-class Split:
+class TrainTexts:
     """Documents to train on, and documents to measure perplexity on."""
 
     training: list[str]
     validation: list[str]
 
 
-def split_documents(texts: Sequence[str], share: float, seed: int) -> Split:
+def split_documents(texts: Sequence[str], share: float, seed: int) -> TrainTexts:
     """Hold out documents, drawn by `seed`, until they make up this share of the text.
 
     At least one is held out and one is left; of a single document the end is held out.
@@ -30,12 +47,12 @@ def split_documents(texts: Sequence[str], share: float, seed: int) -> Split:
         raise CorpusError("there is no text to train on; check --corpus")
     if len(texts) == 1:
         cut = max(1, round(len(texts[0]) * (1 - share)))
-        return Split([texts[0][:cut]], [texts[0][cut:] or texts[0]])
+        return TrainTexts([texts[0][:cut]], [texts[0][cut:] or texts[0]])
     order = np.random.default_rng([seed, len(texts)]).permutation(len(texts))
     sizes = np.cumsum([len(texts[i]) for i in order])
     held = int(np.searchsorted(sizes, share * sizes[-1])) + 1
     chosen = set(order[: min(held, len(texts) - 1)].tolist())
-    return Split(
+    return TrainTexts(
         [text for i, text in enumerate(texts) if i not in chosen],
         [text for i, text in enumerate(texts) if i in chosen],
     )

@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from retomaton_dist.errors import ModelError
-from retomaton_dist.lm.checkpoint import Position, load_checkpoint, save_checkpoint
+from retomaton_dist.lm.train_checkpoint import Position, load_checkpoint, save_checkpoint
 from retomaton_dist.lm.train_data import TokenStream
 
 WARM_UP = 0.05

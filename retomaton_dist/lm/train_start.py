@@ -10,15 +10,13 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import AutoTokenizer, GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast
 
 from retomaton_dist.errors import BadInput
-from retomaton_dist.lm.durable_folder import save_into
-from retomaton_dist.lm.model import load_weights
-from retomaton_dist.lm.shape import shape_of
-from retomaton_dist.lm.source import find_model
-from retomaton_dist.lm.tokenizer import check_vocabulary, load_transformers_tokenizer, wrap
-from retomaton_dist.lm.train_record import CHECKPOINT
-from retomaton_dist.settings import TrainSettings
+from retomaton_dist.lm.identity import locate_checked
+from retomaton_dist.lm.outline import ModelOutline
+from retomaton_dist.lm.tokenizer import load_transformers_tokenizer
+from retomaton_dist.lm.train_folder import CHECKPOINT, save_into
+from retomaton_dist.lm.weights import load_weights
 from retomaton_dist.lm.windows import resolve_windows
-from retomaton_dist.settings import ModelSettings
+from retomaton_dist.settings import TrainSettings
 
 END_OF_TEXT = "<|endoftext|>"
 NEW_CONTEXT = 256
@@ -42,7 +40,6 @@ class Start:
 def start_anew(settings: TrainSettings, texts: Sequence[str], folder: Path) -> Start:
     """Make a tokenizer from these texts, or take that of a resumed run, and a random model."""
     context = settings.context or NEW_CONTEXT
-    _check_new(settings, context)
     if (folder / CHECKPOINT).exists():
         tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
     else:
@@ -53,8 +50,10 @@ def start_anew(settings: TrainSettings, texts: Sequence[str], folder: Path) -> S
     return Start(GPT2LMHeadModel(_config(settings, tokenizer, context)), tokenizer, context)
 
 
-def _check_new(settings: TrainSettings, context: int) -> None:
-    resolve_windows(context, None, None)
+def check_new(settings: TrainSettings) -> None:
+    """Raise BadInput if no new model can be made like this."""
+    if settings.context is not None:
+        resolve_windows(settings.context, None, None)
     if settings.vocabulary < LEAST_VOCABULARY:
         raise BadInput(
             f"vocabulary {settings.vocabulary} is too small: a byte-level tokenizer needs "
@@ -102,13 +101,15 @@ def train_tokenizer(texts: Sequence[str], vocabulary: int) -> Any:
     )
 
 
-def start_from(settings: TrainSettings) -> Start:
-    """Load the model to fine-tune and its tokenizer, or raise ModelError if they do not match."""
-    assert settings.init is not None
-    source = find_model(ModelSettings(model=settings.init))
+def start_from(init: ModelOutline, context: int | None) -> Start:
+    """Load the model to fine-tune and its tokenizer; ModelError if it is another by now."""
+    source = locate_checked(init.spec)
     tokenizer = load_transformers_tokenizer(source, trust_remote_code=False)
     model = load_weights(source, torch.float32, trust_remote_code=False)
-    shape = shape_of(model.config, source)
-    check_vocabulary(wrap(source.name, tokenizer), shape.vocabulary)
-    wanted = settings.context or min(NEW_CONTEXT, shape.max_context or NEW_CONTEXT)
-    return Start(model, tokenizer, resolve_windows(wanted, None, shape.max_context)[0])
+    return Start(model, tokenizer, tuning_context(init, context))
+
+
+def tuning_context(init: ModelOutline, context: int | None) -> int:
+    """The context to fine-tune with; BadInput if it is more than the model reads."""
+    limit = init.max_context
+    return resolve_windows(context or min(NEW_CONTEXT, limit or NEW_CONTEXT), None, limit)[0]

@@ -107,11 +107,3 @@ def batches(lengths: Sequence[int], batch_tokens: int) -> list[NDArray[np.int64]
             begin, total = position, 0
         total += size
     return np.split(order, cuts) if len(order) else []
-
-
-def padding_share(lengths: Sequence[int], groups: Sequence[NDArray[np.int64]]) -> float:
-    """Return the share of the tokens in these batches that is padding, 0 if there are none."""
-    sizes = np.asarray(lengths, dtype=np.int64)
-    padded = sum(len(group) * int(sizes[group].max()) for group in groups)
-    real = sum(int(sizes[group].sum()) for group in groups)
-    return 1 - real / padded if padded else 0.0

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from retomaton_dist.automaton.automaton import Automaton
 from retomaton_dist.automaton.lanes import Lanes
-from retomaton_dist.settings import WalkSettings
 from retomaton_dist.errors import BadInput
+from retomaton_dist.settings import WalkSettings
 from tests.automaton.make import make, random_corpus
 from tests.codec.make import DIMENSION
 

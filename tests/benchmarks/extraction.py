@@ -24,6 +24,7 @@ import numpy as np
 import torch
 from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM
 
+from retomaton_dist.lm.identity import identify
 from retomaton_dist.lm.model import LanguageModel
 from retomaton_dist.lm.reading import WindowReader
 from retomaton_dist.settings import ModelSettings
@@ -95,12 +96,12 @@ def _by_number(kinds):
 
 def make_worker(store, model, entries, text):
     """The stage's own worker, ready for the units 0..chunks-1 of one chunk each."""
-    settings = ModelSettings(model=str(model))
-    lm = LanguageModel.load(settings, "cpu")
+    spec, _ = identify(ModelSettings(model=str(model)))
+    lm = LanguageModel.load(spec, "cpu")
     words = make_corpus(store, entries, lm.vocabulary, text)
     shape = Shape(entries, lm.dimension, CHUNK)
     datastore.create(store, shape)
-    reader = KeyReader(WindowReader(words, CONTEXT, STRIDE, BATCH_TOKENS), settings, "cpu")
+    reader = KeyReader(WindowReader(words, CONTEXT, STRIDE, BATCH_TOKENS), spec, "cpu")
     return ExtractWorker("benchmark", shape, 1, reader), reader, shape
 
 

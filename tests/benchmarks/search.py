@@ -69,9 +69,9 @@ def interleaved(repeats, **calls):
 
 def throughput(store, repeats):
     """Batches of 256 queries: one index, two shards in this process, two actors."""
+    from retomaton_dist.runtime.search_service import SearchService
     from retomaton_dist.search.layout import IndexFiles
     from retomaton_dist.search.library import faiss
-    from retomaton_dist.runtime.search_service import SearchService
 
     faiss.omp_set_num_threads(2)
     queries = made_keys(BATCH, seed=1).astype(np.float32)
@@ -98,8 +98,8 @@ def transport(tiny, local_seconds, repeats):
     It depends on the batch, k and the number of shards alone, and takes so little time that
     the fastest of many repeats is not disturbed by other load.
     """
-    from retomaton_dist.search.layout import IndexFiles
     from retomaton_dist.runtime.search_service import SearchService
+    from retomaton_dist.search.layout import IndexFiles
 
     queries, local = made_keys(BATCH, seed=1).astype(np.float32), tiny.searcher()
     with SearchService.start(IndexFiles.open(tiny.store, "default")) as service:

@@ -4,9 +4,8 @@ import shutil
 
 import pytest
 
-from retomaton_dist.settings import PRESETS
+from retomaton_dist.settings import PRESETS, EvaluateSettings
 from retomaton_dist.settings.entrances import walk_settings
-from retomaton_dist.settings import EvaluateSettings
 from storage.store import writing
 from tests.cli.checks import Unchanged, check_refused
 from tests.conftest import contents, save_tiny_model

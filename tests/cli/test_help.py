@@ -7,8 +7,8 @@ import tomllib
 import pytest
 
 from retomaton_dist.cli.main import COMMANDS
-from retomaton_dist.settings.entrances import GROUPS
 from retomaton_dist.settings.declaring import flag_of
+from retomaton_dist.settings.entrances import GROUPS
 from tests.conftest import ROOT, run_command, run_python
 
 HEAVY = ("dask", "faiss", "numba", "pyarrow", "ray", "torch", "transformers", "zarr")

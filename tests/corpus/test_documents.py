@@ -12,9 +12,7 @@ from pyarrow import parquet
 from retomaton_dist.corpus.documents import read_documents
 from retomaton_dist.corpus.pieces import choose_split, plan_units
 from retomaton_dist.corpus.sources import find_sources
-from retomaton_dist.corpus.whole import read_texts
 from retomaton_dist.errors import CorpusError
-from retomaton_dist.settings import CorpusSettings
 from tests.corpus.reading import read_corpus
 
 PATTERN = r" ?= [^=]"
@@ -213,10 +211,3 @@ def test_a_source_that_changed_since_the_units_were_planned_is_not_read(tmp_path
     (tmp_path / "a.txt").write_text("one\ntwo\nthree\n")
     with pytest.raises(CorpusError, match="changed while it was being read; run again"):
         next(read_documents(source, piece, split))
-
-
-def test_for_training_the_documents_come_as_texts_without_the_empty_ones(tmp_path):
-    (tmp_path / "a.txt").write_text("one\n\n \ntwo\n")
-    (tmp_path / "b.txt").write_text("three")
-    found = read_texts(CorpusSettings(corpus=(str(tmp_path),), split="line"))
-    assert found == ["one", "two", "three"]

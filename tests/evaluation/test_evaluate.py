@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from retomaton_dist.api.evaluate import run_report
-from retomaton_dist.settings import ReportSettings
 from retomaton_dist.scores.scores import Scores
+from retomaton_dist.settings import ReportSettings
 from storage.errors import ConfigMismatch
 from storage.store import Store
 from storage.verify import verify

@@ -8,12 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from retomaton_dist.evaluation.measure import Measurer, _after_last_search, measure_all
-from retomaton_dist.methods.mixture import Constants
-from retomaton_dist.scores.walks import WalkSpec, forgetful
 from retomaton_dist.methods.constant import ConstantMixing
 from retomaton_dist.methods.knnlm import RandomGate
 from retomaton_dist.methods.lm import lm_alone
 from retomaton_dist.methods.method import CurvePoint
+from retomaton_dist.methods.mixture import Constants
+from retomaton_dist.scores.walks import WalkSpec, forgetful
 from tests.evaluation.scored import random_walked, scores_of
 
 DOCUMENTS = np.repeat([2, 3, 7, 9], [40, 1, 30, 29])

@@ -7,10 +7,10 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM
 
-from retomaton_dist.scores.reading import Reading
-from retomaton_dist.evaluation.reading import TextReader
-from retomaton_dist.evaluation.reading import blocks, slabs
+from retomaton_dist.evaluation.reading import TextReader, blocks, slabs
+from retomaton_dist.lm.identity import identify
 from retomaton_dist.lm.reading import Span, WindowReader
+from retomaton_dist.scores.reading import Reading
 from retomaton_dist.settings import ModelSettings
 from storage.store import Store
 
@@ -29,7 +29,7 @@ def reader(opened, tiny_model):
         sizes = {"context": context, "stride": stride, "batch_tokens": batch_tokens}
         chosen = {name: value or config[name] for name, value in sizes.items()}
         windows = WindowReader(opened.corpus(), **chosen)
-        return TextReader(windows, ModelSettings(model=str(tiny_model)), "cpu")
+        return TextReader(windows, identify(ModelSettings(model=str(tiny_model)))[0], "cpu")
 
     return make
 

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from retomaton_dist.automaton.summing import ALL, OTHER, POINTED, TARGET, interpolate, log_automaton
-from retomaton_dist.settings import PRESETS
 from retomaton_dist.scores.walks import WalkSpec, forgetful, format_tau
+from retomaton_dist.settings import PRESETS
 from tests.automaton.make import all_distances
 from tests.automaton.oracle import PaperLane
 from tests.codec.make import exact_distances

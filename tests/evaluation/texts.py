@@ -4,9 +4,9 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
-from retomaton_dist.scores.reading import Reading
 from retomaton_dist.evaluation.reading import blocks, slabs
 from retomaton_dist.evaluation.walking import BlockWalk
+from retomaton_dist.scores.reading import Reading
 from retomaton_dist.scores.walks import Walked
 from tests.automaton.make import make, random_corpus
 from tests.codec.make import DIMENSION

@@ -1,17 +1,19 @@
 """A GGUF file gives the same keys and tokens as the folder it was made from."""
 
 import importlib.util
+from pathlib import Path
 
 import pytest
 import torch
 
 from retomaton_dist.errors import ModelError
+from retomaton_dist.lm.identity import identify, load_tokenizer
 from retomaton_dist.lm.model import LanguageModel
 from retomaton_dist.lm.outline import outline
 from retomaton_dist.lm.source import find_model, fingerprint
-from retomaton_dist.lm.tokenizer import load_tokenizer, wrap
+from retomaton_dist.lm.tokenizer import wrap
 from retomaton_dist.settings import ModelSettings
-from tests.lm.tiny import CONTEXT, TEXTS, build_model, byte_level_tokenizer, random_ids
+from tests.lm.tiny import CONTEXT, TEXTS, build_model, byte_level_tokenizer, random_ids, spec_of
 
 EOS = "<|endoftext|>"
 needs_gguf = pytest.mark.skipif(
@@ -99,7 +101,7 @@ def settings(tmp_path_factory, model, tokenizer):
 @needs_gguf
 def test_the_tokens_are_those_of_the_original(settings, tokenizer):
     original = wrap("original", tokenizer)
-    found = load_tokenizer(settings)
+    found = load_tokenizer(identify(settings)[0])
     assert (found.bos, found.eos, found.vocabulary) == (0, 0, len(tokenizer))
     for ours, theirs in zip(found.encode(TEXTS), original.encode(TEXTS), strict=True):
         assert ours[0].tolist() == theirs[0].tolist()
@@ -108,7 +110,7 @@ def test_the_tokens_are_those_of_the_original(settings, tokenizer):
 
 @needs_gguf
 def test_the_sizes_are_those_of_the_original(settings, tokenizer):
-    found = outline(settings)
+    found = outline(identify(settings)[0])
     assert (found.architecture, found.dimension) == ("qwen2", 16)
     assert (found.max_context, found.vocabulary) == (CONTEXT, len(tokenizer))
 
@@ -117,9 +119,9 @@ def test_the_sizes_are_those_of_the_original(settings, tokenizer):
 @needs_accelerate
 def test_the_keys_and_logits_are_those_of_the_original(settings, model, tmp_path, capfd):
     model.save_pretrained(tmp_path)
-    original = LanguageModel.load(ModelSettings(model=str(tmp_path)), "cpu")
+    original = LanguageModel.load(spec_of(tmp_path), "cpu")
     capfd.readouterr()
-    found = LanguageModel.load(settings, "cpu")
+    found = LanguageModel.load(spec_of(settings.model), "cpu")
     assert capfd.readouterr().err == ""
     ids = random_ids(2, 9, vocabulary=found.vocabulary)
     for ours, theirs in zip(found.keys_and_logits(ids), original.keys_and_logits(ids), strict=True):
@@ -135,14 +137,23 @@ def test_the_fingerprint_is_of_the_file(settings, tmp_path):
 
 
 @needs_gguf
+@pytest.mark.parametrize("missing", [1, 1000])
+def test_a_file_cut_short_is_refused_before_weights_are_loaded(settings, tmp_path, missing):
+    copy = tmp_path / "cut.gguf"
+    copy.write_bytes(Path(settings.model).read_bytes()[:-missing])
+    with pytest.raises(ModelError, match="of model"):
+        outline(spec_of(copy))
+
+
+@needs_gguf
 def test_a_damaged_file_is_an_error(tmp_path):
     (tmp_path / "bad.gguf").write_bytes(b"GGUF but nothing else")
     with pytest.raises(ModelError, match="of model"):
-        load_tokenizer(ModelSettings(model=str(tmp_path / "bad.gguf")))
+        identify(ModelSettings(model=str(tmp_path / "bad.gguf")))
 
 
 def test_a_missing_package_is_named(tmp_path, monkeypatch):
     (tmp_path / "some.gguf").write_bytes(b"GGUF")
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(ModelError, match="`pip install gguf`"):
-        load_tokenizer(ModelSettings(model=str(tmp_path / "some.gguf")))
+        identify(ModelSettings(model=str(tmp_path / "some.gguf")))

@@ -4,19 +4,24 @@ import json
 
 import pytest
 import torch
-from safetensors.torch import load_file, save_file
 
 from retomaton_dist.errors import ModelError, OutOfMemory
 from retomaton_dist.lm.model import LanguageModel, choose_dtype
 from retomaton_dist.lm.windows import document_windows
-from retomaton_dist.settings import ModelSettings
-from tests.lm.tiny import CONTEXT, FAMILIES, VOCABULARY, build_model, random_ids, save_model
+from tests.lm.tiny import (
+    CONTEXT,
+    FAMILIES,
+    VOCABULARY,
+    random_ids,
+    save_model,
+    spec_of,
+)
 
 KEYS = ("last_ffn_input", "last_ffn_output", "final_hidden")
 
 
 def load(folder, key="last_ffn_input", device="cpu", **settings):
-    return LanguageModel.load(ModelSettings(model=str(folder), key=key, **settings), device)
+    return LanguageModel.load(spec_of(folder, key, **settings), device)
 
 
 @pytest.fixture(scope="module")
@@ -98,65 +103,14 @@ def test_a_key_of_another_width_than_the_hidden_states_is_measured(tmp_path):
     assert load(tmp_path, "last_ffn_input").dimension == 16
 
 
-def test_half_precision_weights_are_read_as_float32_in_eval_mode(tmp_path):
-    build_model("llama").half().save_pretrained(tmp_path)
-    assert json.loads((tmp_path / "config.json").read_text())["dtype"] == "float16"
-    lm = load(tmp_path)
-    assert {p.dtype for p in lm.model.parameters()} == {torch.float32}
-    assert not lm.model.training
-
-
-def test_weights_of_older_checkpoints_load_without_pickle_code(tmp_path):
-    model = build_model("gpt2")
-    model.config.save_pretrained(tmp_path)
-    torch.save(model.state_dict(), tmp_path / "pytorch_model.bin")
-    ids = random_ids(1, 5)
-    with torch.inference_mode():
-        torch.testing.assert_close(load(tmp_path).keys_and_logits(ids)[1], model(ids).logits)
-
-
-class Payload:
-    """What a malicious checkpoint holds: code that unpickling would run."""
-
-    def __init__(self, marker):
-        self.marker = marker
-
-    def __reduce__(self):
-        return (open, (str(self.marker), "w"))
-
-
-def test_code_hidden_in_a_checkpoint_never_runs(tmp_path):
-    build_model("gpt2").config.save_pretrained(tmp_path)
-    torch.save({"weights": Payload(tmp_path / "ran")}, tmp_path / "pytorch_model.bin")
-    with pytest.raises(ModelError, match="weights of model"):
-        load(tmp_path)
-    assert not (tmp_path / "ran").exists()
-
-
 def test_code_that_comes_with_a_model_never_runs_unless_asked_for(tmp_path):
     config = {"model_type": "own", "auto_map": {"AutoConfig": "own.OwnConfig"}}
     (tmp_path / "config.json").write_text(json.dumps(config))
+    (tmp_path / "model.safetensors").write_bytes(b"never read as weights")
     (tmp_path / "own.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\n")
     with pytest.raises(ModelError, match="--trust-remote-code"):
         load(tmp_path)
     assert not (tmp_path / "ran").exists()
-
-
-def test_missing_weights_are_an_error_rather_than_random(tmp_path):
-    save_model("gpt2", tmp_path)
-    weights = load_file(tmp_path / "model.safetensors")
-    del weights["transformer.h.1.mlp.c_fc.weight"], weights["transformer.h.1.mlp.c_fc.bias"]
-    save_file(weights, tmp_path / "model.safetensors", metadata={"format": "pt"})
-    with pytest.raises(ModelError, match=r"lacks weights .*c_fc.bias and 1 more"):
-        load(tmp_path)
-
-
-def test_weights_of_another_shape_are_an_error_rather_than_random(tmp_path):
-    save_model("gpt2", tmp_path)
-    config = json.loads((tmp_path / "config.json").read_text())
-    (tmp_path / "config.json").write_text(json.dumps(config | {"vocab_size": 200}))
-    with pytest.raises(ModelError, match=r"another shape \(transformer.wte.weight"):
-        load(tmp_path)
 
 
 @pytest.mark.parametrize("config", ["", "[]", "{}", '{"model_type": "gpt2", "n_embd": "x"}'])
@@ -164,14 +118,6 @@ def test_a_damaged_config_is_an_error(tmp_path, config):
     save_model("gpt2", tmp_path)
     (tmp_path / "config.json").write_text(config)
     with pytest.raises(ModelError, match="config of model"):
-        load(tmp_path)
-
-
-def test_truncated_weights_are_an_error(tmp_path):
-    save_model("gpt2", tmp_path)
-    file = tmp_path / "model.safetensors"
-    file.write_bytes(file.read_bytes()[:-100])
-    with pytest.raises(ModelError, match="weights of model"):
         load(tmp_path)
 
 

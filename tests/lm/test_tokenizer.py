@@ -7,10 +7,12 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer, decoders, models, normalizers, trainers
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
-from retomaton_dist.errors import ModelError
+from retomaton_dist.errors import DamagedStore, ModelError
+from retomaton_dist.lm.identity import identify
 from retomaton_dist.lm.offsets import byte_offsets
-from retomaton_dist.lm.tokenizer import check_vocabulary, load_tokenizer, wrap
+from retomaton_dist.lm.tokenizer import check_vocabulary, decoder, wrap
 from retomaton_dist.settings import ModelSettings
+from tests.conftest import run_python
 from tests.lm.tiny import TEXTS, byte_level_tokenizer, save_model
 
 EOS = "<|endoftext|>"
@@ -23,7 +25,9 @@ def metaspace_tokenizer():
     """As Llama's: a normaliser replaces spaces, so only the tokenizer itself knows offsets."""
     backend = Tokenizer(models.BPE(byte_fallback=True, unk_token="<unk>"))
     backend.normalizer = normalizers.Replace(" ", "▁")
-    backend.decoder = decoders.Replace("▁", " ")
+    backend.decoder = decoders.Sequence(
+        [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse()]
+    )
     fallback = [f"<0x{byte:02X}>" for byte in range(256)]
     trainer = trainers.BpeTrainer(
         vocab_size=400, special_tokens=["<unk>", "<s>", "</s>", *fallback], show_progress=False
@@ -87,6 +91,38 @@ def test_decoding_gives_the_text_back(text):
     assert tokenizer.decode(tokenizer.encode([text])[0][0]) == text
 
 
+@pytest.mark.parametrize("tokenizer", [BYTE_LEVEL, METASPACE], ids=["byte-level", "metaspace"])
+@given(data=st.data())
+def test_what_is_kept_as_json_decodes_any_tokens_as_the_tokenizer_does(tokenizer, data):
+    wrapped = wrap("tiny", tokenizer)
+    decode = decoder(wrapped.to_json())
+    ids = data.draw(st.lists(st.integers(0, wrapped.vocabulary - 1), max_size=20))
+    assert decode(ids) == wrapped.decode(ids)
+    encoded, _ = wrapped.encode([data.draw(texts)])[0]
+    assert decode(encoded) == wrapped.decode(encoded) == decode(encoded.tolist())
+
+
+def test_decoding_needs_neither_torch_nor_transformers(tmp_path):
+    (tmp_path / "kept.json").write_text(wrap("tiny", BYTE_LEVEL).to_json())
+    ids = BYTE_LEVEL("the key of an entry")["input_ids"]
+    script = f"""
+import sys
+from pathlib import Path
+from retomaton_dist.lm.tokenizer import decoder
+print(decoder(Path(sys.argv[1]).read_text())({ids}))
+assert not {{"torch", "transformers"}} & sys.modules.keys()
+"""
+    done = run_python("-c", script, tmp_path / "kept.json")
+    assert (done.stdout, done.stderr) == ("the key of an entry\n", "")
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "{}", "null", '{"model": {"type": "BPE"}}'])
+def test_a_damaged_json_of_a_tokenizer_is_one_line(text):
+    with pytest.raises(DamagedStore, match="of the tokenizer is damaged") as caught:
+        decoder(text)
+    assert "\n" not in str(caught.value)
+
+
 def test_special_tokens_written_in_a_text_keep_their_offsets():
     ids, offsets = wrap("tiny", BYTE_LEVEL).encode([f"é{EOS}é"])[0]
     assert BYTE_LEVEL.eos_token_id in ids.tolist()
@@ -142,10 +178,14 @@ def test_the_fingerprint_is_of_what_decides_the_entries():
     assert len(prints) == 4
 
 
+def load(folder):
+    return identify(ModelSettings(model=str(folder)), weights=False)[1]
+
+
 def test_a_tokenizer_is_loaded_from_a_models_folder_without_a_word(tmp_path, capfd):
     BYTE_LEVEL.save_pretrained(save_model("gpt2", tmp_path))
     capfd.readouterr()
-    tokenizer = load_tokenizer(ModelSettings(model=str(tmp_path)))
+    tokenizer = load(tmp_path)
     long = "the key of an entry " * 500
     ids, _ = tokenizer.encode([long])[0]
     assert tokenizer.decode(ids) == long
@@ -156,7 +196,7 @@ def test_a_tokenizer_is_loaded_from_a_models_folder_without_a_word(tmp_path, cap
 
 def test_a_model_without_a_tokenizer_is_an_error(tmp_path):
     with pytest.raises(ModelError, match="has no tokenizer"):
-        load_tokenizer(ModelSettings(model=str(save_model("gpt2", tmp_path))))
+        load(save_model("gpt2", tmp_path))
 
 
 @pytest.mark.parametrize("damage", [lambda text: text[:1], lambda text: text.replace("BPE", "EPB")])
@@ -165,7 +205,7 @@ def test_a_damaged_tokenizer_is_an_error(tmp_path, damage):
     file = tmp_path / "tokenizer.json"
     file.write_text(damage(file.read_text()))
     with pytest.raises(ModelError, match="tokenizer of model"):
-        load_tokenizer(ModelSettings(model=str(tmp_path)))
+        load(tmp_path)
 
 
 def test_a_tokenizer_that_is_not_fast_is_refused():

@@ -14,13 +14,12 @@ from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from retomaton_dist.errors import BadInput, ModelError
+from retomaton_dist.lm.identity import identify
 from retomaton_dist.lm.model import LanguageModel
-from retomaton_dist.lm.tokenizer import load_tokenizer
 from retomaton_dist.lm.train import train
 from retomaton_dist.lm.train_loop import Limit, rate_at
-from retomaton_dist.settings import TrainSettings
-from retomaton_dist.settings import ModelSettings
-from tests.lm.tiny import byte_level_tokenizer, save_model
+from retomaton_dist.settings import ModelSettings, TrainSettings
+from tests.lm.tiny import byte_level_tokenizer, save_model, spec_of
 
 ROOT = Path(__file__).parents[2]
 SENTENCE = "the key of an entry is near the state that a pointer walks to"
@@ -93,13 +92,13 @@ def test_the_perplexity_is_that_of_the_saved_model_on_the_held_out_documents(tra
     folder, result, _ = trained
     from retomaton_dist.lm.train_data import make_stream, split_documents
 
-    settings = ModelSettings(model=str(folder), key="final_hidden")
+    spec, tokenizer = identify(ModelSettings(model=str(folder), key="final_hidden"))
     held = split_documents(TEXTS, 0.1, 0).validation
-    stream = make_stream(load_tokenizer(settings), held, 16)
+    stream = make_stream(tokenizer, held, 16)
     tokens = torch.from_numpy(stream.tokens).long()
     ids = tokens[: stream.blocks * 16].reshape(-1, 16)
     targets = tokens[1 : stream.blocks * 16 + 1].reshape(-1, 16)
-    _, logits = LanguageModel.load(settings, "cpu").keys_and_logits(ids)
+    _, logits = LanguageModel.load(spec, "cpu").keys_and_logits(ids)
     loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), targets.flatten()).item()
     assert result.perplexity == pytest.approx(math.exp(loss), rel=1e-4)
     bits = loss / math.log(2) * len(tokens) / sum(len(text.encode()) for text in held)
@@ -205,8 +204,6 @@ def test_a_folder_with_another_run_is_refused_and_the_difference_named(
 
 
 def test_settings_may_be_mended_while_there_is_nothing_to_lose(tmp_path):
-    with pytest.raises(BadInput):
-        train(dataclasses.replace(SMALL, vocabulary=200), TEXTS, tmp_path / "model")
     with pytest.raises(Killed):
         train(
             dataclasses.replace(SMALL, vocabulary=400), TEXTS, tmp_path / "model", killed_after(1)
@@ -254,12 +251,15 @@ def test_a_damaged_checkpoint_is_refused(tmp_path):
         ({"validation": 1.0}, "--validation 1.0"),
         ({"vocabulary": 200}, "vocabulary 200 is too small"),
         ({"heads": 3}, "multiple of heads 3"),
+        ({"context": 0}, "context 0 is too small"),
         ({"context": 1}, "context 1 is too small"),
+        ({"seed": -1}, "--seed -1"),
     ],
 )
-def test_settings_that_cannot_be_are_refused(tmp_path, change, message):
+def test_settings_that_cannot_be_are_refused_and_leave_nothing_behind(tmp_path, change, message):
     with pytest.raises(BadInput, match=message):
         train(dataclasses.replace(SMALL, **change), TEXTS, tmp_path / "model")
+    assert not (tmp_path / "model").exists()
 
 
 def test_a_rate_that_makes_training_diverge_is_said_so(tmp_path):
@@ -326,7 +326,7 @@ def test_a_model_of_another_family_can_be_fine_tuned(tmp_path):
     steps = []
     train(dataclasses.replace(FINE, init=str(init)), TEXTS, tmp_path / "out", steps.append)
     assert steps[-1].loss < steps[0].loss
-    assert LanguageModel.load(ModelSettings(model=str(tmp_path / "out")), "cpu").dimension == 16
+    assert LanguageModel.load(spec_of(tmp_path / "out"), "cpu").dimension == 16
 
 
 def test_an_init_whose_tokenizer_does_not_match_is_refused(trained, tmp_path):
@@ -335,6 +335,7 @@ def test_an_init_whose_tokenizer_does_not_match_is_refused(trained, tmp_path):
     byte_level_tokenizer().save_pretrained(save_model("gpt2", init, vocabulary=280))
     with pytest.raises(ModelError, match="does not match the model"):
         train(dataclasses.replace(FINE, init=str(init)), TEXTS, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
 
 
 def test_an_init_that_is_not_there_is_refused(tmp_path):
@@ -346,6 +347,7 @@ def test_a_context_beyond_that_of_the_init_is_refused(trained, tmp_path):
     long = dataclasses.replace(FINE, init=str(trained[0]), context=17)
     with pytest.raises(BadInput, match="larger than the model's 16"):
         train(long, TEXTS, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
 
 
 def test_another_init_than_the_runs_is_refused(trained, tmp_path):
@@ -355,6 +357,24 @@ def test_another_init_than_the_runs_is_refused(trained, tmp_path):
     save_model("gpt2", init)
     with pytest.raises(BadInput, match="init_fingerprint"):
         train(settings, TEXTS, tmp_path / "out")
+
+
+def test_another_tokenizer_of_the_init_than_the_runs_is_refused(trained, tmp_path):
+    init = shutil.copytree(trained[0], tmp_path / "init")
+    settings = dataclasses.replace(FINE, init=str(init))
+    train(settings, TEXTS, tmp_path / "out")
+    byte_level_tokenizer(vocabulary=280).save_pretrained(init)
+    with pytest.raises(BadInput, match="init_tokenizer"):
+        train(settings, TEXTS, tmp_path / "out")
+
+
+def test_an_init_cut_short_is_refused_before_anything_is_written(trained, tmp_path):
+    init = shutil.copytree(trained[0], tmp_path / "init")
+    file = init / "model.safetensors"
+    file.write_bytes(file.read_bytes()[:-100])
+    with pytest.raises(ModelError, match="weights of model"):
+        train(dataclasses.replace(FINE, init=str(init)), TEXTS, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
 
 
 def test_training_says_nothing_on_stderr(tmp_path, capfd):

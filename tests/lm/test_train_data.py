@@ -11,12 +11,21 @@ from retomaton_dist.lm.train_data import (
     TokenStream,
     fingerprint_texts,
     make_stream,
+    read_texts,
     split_documents,
 )
+from retomaton_dist.settings import CorpusSettings
 from tests.lm.tiny import byte_level_tokenizer
 
 documents = st.lists(st.text(min_size=1, max_size=20), min_size=2, max_size=30)
 shares = st.floats(0.01, 0.9)
+
+
+def test_the_documents_of_a_corpus_come_as_texts_without_the_empty_ones(tmp_path):
+    (tmp_path / "a.txt").write_text("one\n\n \ntwo\n")
+    (tmp_path / "b.txt").write_text("three")
+    found = read_texts(CorpusSettings(corpus=(str(tmp_path),), split="line"))
+    assert found == ["one", "two", "three"]
 
 
 @given(documents, shares, st.integers(0, 9))

@@ -4,6 +4,10 @@ import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedTokenizerFast
 
+from retomaton_dist.lm.identity import ModelIdentity, ModelSpec
+from retomaton_dist.lm.source import find_model, fingerprint
+from retomaton_dist.settings import ModelSettings
+
 VOCABULARY = 300
 CONTEXT = 48
 TEXTS = ["the key of an entry", "naïve café, 東京 🗼", "def walk(state):\n    return state\n"]
@@ -67,6 +71,13 @@ def build_model(family, vocabulary=VOCABULARY, **overrides):
 def save_model(family, folder, vocabulary=VOCABULARY, **overrides):
     build_model(family, vocabulary, **overrides).save_pretrained(folder)
     return folder
+
+
+def spec_of(model, key="last_ffn_input", dtype=None, trust_remote_code=False):
+    """What `identify` makes of a model, also of one that has no tokenizer."""
+    source = find_model(ModelSettings(model=str(model)))
+    identity = ModelIdentity(source.name, source.place, None, fingerprint(source), tokenizer="")
+    return ModelSpec(identity, key, dtype, trust_remote_code)
 
 
 def byte_level_tokenizer(special="<|endoftext|>", vocabulary=VOCABULARY, **kwargs):

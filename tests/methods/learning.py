@@ -3,9 +3,9 @@
 import numpy as np
 import torch
 
-from retomaton_dist.scores.reading import Reading
 from retomaton_dist.methods.adaptret_network import AdaptRetNetwork, _Net
 from retomaton_dist.methods.token_statistics import TokenStatistics
+from retomaton_dist.scores.reading import Reading
 
 DIMENSION = 8
 VOCABULARY = 9

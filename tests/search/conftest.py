@@ -35,8 +35,8 @@ def indexed(ray_local, tmp_path_factory):
 def open_search(request, indexed):
     """A function from an index's name to a searcher, either kind of it."""
     import retomaton_dist as rd
-    from retomaton_dist.search.layout import IndexFiles
     from retomaton_dist.runtime.search_service import SearchService
+    from retomaton_dist.search.layout import IndexFiles
 
     opened = {}
 

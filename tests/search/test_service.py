@@ -12,8 +12,8 @@ import pytest
 
 import retomaton_dist as rd
 from retomaton_dist.errors import ClusterError, DamagedStore, WorkerLost
-from retomaton_dist.search.layout import IndexFiles
 from retomaton_dist.runtime.search_service import Place, SearchService
+from retomaton_dist.search.layout import IndexFiles
 from tests.conftest import ROOT, run_command, run_python
 from tests.search.conftest import DIMENSION
 from tests.search.made import many_ties

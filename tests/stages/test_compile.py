@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 import retomaton_dist as rd
 from retomaton_dist.automaton.automaton import Automaton
 from retomaton_dist.automaton.layout import slot_order
-from retomaton_dist.errors import BadInput, DamagedStore, NotAStore, StageMissing
 from retomaton_dist.automaton.pieces import pieces
+from retomaton_dist.errors import BadInput, DamagedStore, NotAStore, StageMissing
 from storage.states import States
 from storage.store import Store
 from storage.verify import verify

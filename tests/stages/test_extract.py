@@ -12,6 +12,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 import retomaton_dist as rd
 from retomaton_dist.errors import BadInput, ClusterError, ConfigMismatch, ModelError
+from retomaton_dist.lm.identity import identify
 from retomaton_dist.lm.reading import WindowReader
 from retomaton_dist.settings import ModelSettings
 from retomaton_dist.stages.extract import KeyReader
@@ -136,9 +137,8 @@ def test_keys_of_long_documents_are_those_of_a_forward_over_their_window(mixed, 
 def test_what_else_is_in_the_corpus_does_not_change_a_document(mixed, oracle, tiny_model):
     """Other neighbours, other batches, other windows: the same keys, to float16's rounding."""
     corpus = mixed.store.corpus()
-    reader = KeyReader(
-        WindowReader(corpus, TINY_CONTEXT, 32, 64), ModelSettings(model=str(tiny_model)), "cpu"
-    )
+    spec, _ = identify(ModelSettings(model=str(tiny_model)))
+    reader = KeyReader(WindowReader(corpus, TINY_CONTEXT, 32, 64), spec, "cpu")
     for document in mixed.documents[:12]:
         if document.length <= CONTEXT:
             first, last = document.first_entry, document.first_entry + document.length
@@ -286,7 +286,7 @@ def test_a_key_that_is_nan_stops_extraction_with_its_entry_and_document(
 def test_a_key_beyond_the_range_of_float16_stops_extraction(mixed, tiny_model, tmp_path):
     huge = spoil(tiny_model, tmp_path / "huge", lambda body: body.h[-1].ln_2.weight.mul_(1e6))
     windows = WindowReader(mixed.store.corpus(), CONTEXT, STRIDE, BATCH_TOKENS)
-    reader = KeyReader(windows, ModelSettings(model=str(huge)), "cpu")
+    reader = KeyReader(windows, identify(ModelSettings(model=str(huge)))[0], "cpu")
     with pytest.raises(ModelError, match=r"entry \d+ \(document '\d\d.txt'.*float16's range"):
         reader.keys(0, 200)
 

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from retomaton_dist.lm.optimizers import (
+from retomaton_dist.lm.train_optimizers import (
     Muon,
     optimizers_for_new,
     optimizers_for_tuning,

@@ -1,10 +1,14 @@
-"""`training.json`: what a folder's model was trained on and with, and how well it does.
+"""The folder of a training run: its record, and files that are there whole or not at all.
 
-It is written when training begins, so that a run is known again, and once more when it is done.
+`training.json` says what the model was trained on and with, and how well it does. It is written
+when training begins, so that a run is known again, and once more when it is done.
 """
 
 import dataclasses
 import json
+import os
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +18,7 @@ from storage import files
 
 NAME = "training.json"
 CHECKPOINT = "checkpoint.safetensors"
+PARTIAL = ".partial"
 # These say where and how often, not what: a run may be resumed with others.
 FREE = ("threads", "device", "checkpoint_seconds")
 
@@ -30,7 +35,9 @@ class TrainResult:
     bits_per_byte: float
 
 
-def begin(folder: Path, settings: TrainSettings, inputs: dict[str, str]) -> TrainResult | None:
+def begin(
+    folder: Path, settings: TrainSettings, inputs: dict[str, str | None]
+) -> TrainResult | None:
     """Claim a folder for a run, or return the result if this run is already done there.
 
     `inputs` are fingerprints of what it reads. BadInput if the folder holds anything else,
@@ -85,3 +92,21 @@ def _read(path: Path) -> dict[str, Any]:
 
 def _write(folder: Path, record: dict[str, Any]) -> None:
     files.write(folder / NAME, (json.dumps(record, indent=2) + "\n").encode())
+
+
+def save_into(folder: Path, save: Callable[[Path], object]) -> None:
+    """Let a library write into an empty folder, then move each of its files into `folder`.
+
+    A kill leaves every file as it was or as it shall be, and those that sort last moved first.
+    """
+    partial = folder / PARTIAL
+    with files.clear_errors(folder):
+        shutil.rmtree(partial, ignore_errors=True)
+        partial.mkdir()
+        save(partial)
+        for path in sorted(partial.iterdir(), reverse=True):
+            with path.open("rb+") as file:
+                os.fsync(file.fileno())
+            path.replace(folder / path.name)
+        partial.rmdir()
+        files.flush_folder(folder)
