@@ -69,7 +69,7 @@ def _bounded(rules: Any) -> bool:
 
 def _inside(rules: Any, value: float) -> bool:
     """Whether a number is within its bounds; NaN never is, and only `inf` itself is infinite."""
-    return (
+    return bool(
         value >= rules.get("least", -math.inf)
         and value <= rules.get("most", math.inf)
         and value > rules.get("above", -math.inf)

@@ -132,9 +132,9 @@ def with_tables(groups: Sequence[Any], tables: Mapping[str, Any]) -> BuildSettin
     }
     cluster: ClusterSettings = _made("cluster", given["cluster"])
     compiled = {"states": cluster.clustering, **given["compile"]}
-    return BuildSettings(
-        *groups, cluster, _made("index", given["index"]), _made("compile", compiled)
-    )
+    index, compiles = _made("index", given["index"]), _made("compile", compiled)
+    corpus, model, tokenize, extract, workers = groups
+    return BuildSettings(corpus, model, tokenize, extract, workers, cluster, index, compiles)
 
 
 def walk_settings(preset: str, *given: Mapping[str, Any]) -> WalkSettings:

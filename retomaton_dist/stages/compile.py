@@ -18,6 +18,7 @@ from functools import cached_property, partial
 from pathlib import Path
 
 from retomaton_dist.automaton.pieces import ranges_within
+from retomaton_dist.codec.training import choose_code_size
 from retomaton_dist.errors import BadInput
 from retomaton_dist.runtime.session import Session
 from retomaton_dist.settings import CompileSettings
@@ -40,7 +41,7 @@ CHECK_ENTRIES = 1 << 21
 def check_settings(settings: CompileSettings, dimension: int) -> None:
     """Refuse codes that keys of this width cannot have."""
     if settings.codec == "pq":
-        encoding.choose_code_size(dimension, settings.code_size)
+        choose_code_size(dimension, settings.code_size)
 
 
 def compile_automaton(writer: StoreWriter, settings: CompileSettings, session: Session) -> Stage:

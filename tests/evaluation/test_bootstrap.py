@@ -41,7 +41,7 @@ def test_the_interval_holds_the_perplexity(seed):
 
 
 def test_the_interval_is_that_of_drawing_documents_the_slow_way(monkeypatch):
-    monkeypatch.setattr(bootstrap, "DRAWS", 50)
+    monkeypatch.setattr(measure, "DRAWS", 50)
     numbers, rows = random_rows(3)
     resampling = Resampling.of(numbers)
     parts = [rows[numbers == number] for number in np.unique(numbers)]
@@ -60,7 +60,7 @@ def test_pairs_of_methods_share_draws_so_that_a_constant_gap_is_certain():
 
 
 def test_very_many_documents_share_places_and_none_is_lost(monkeypatch):
-    monkeypatch.setattr(bootstrap, "MOST_GROUPS", 7)
+    monkeypatch.setattr(measure, "MOST_GROUPS", 7)
     numbers, rows = random_rows(5)
     resampling = Resampling.of(numbers)
     assert resampling.draws.shape[1] == 7

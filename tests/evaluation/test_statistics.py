@@ -34,7 +34,7 @@ def test_counts_are_those_of_dicts_whatever_the_blocks(listed, block, prefixed):
     listed = listed if prefixed else [[0, *tokens] for tokens in listed]
     corpus = in_memory(listed, 0 if prefixed else None)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(statistics, "BLOCK", block)
+        patch.setattr(token_statistics, "BLOCK", block)
         frequencies, fertilities = token_statistics.token_statistics(corpus, VOCABULARY)
     seen, ways = defaultdict(int), defaultdict(set)
     for tokens in listed:
