@@ -9,7 +9,6 @@ from retomaton_dist.settings.entrances import walk_settings
 from storage.store import writing
 from tests.cli.checks import Unchanged, check_refused
 from tests.conftest import contents, save_tiny_model
-from tests.evaluation.alone import in_this_process
 from tests.evaluation.evaluated import write_text, write_texts
 from tests.lm.tiny import byte_level_tokenizer
 
@@ -35,8 +34,7 @@ def eval_(command, walkable_store, texts, tmp_path):
             flags += (
                 [] if value is None else [f"--{flag}"] if value is True else [f"--{flag}", value]
             )
-        with in_this_process():
-            return command("eval", store, *flags)
+        return command("eval", store, *flags, "--workers", 0)
 
     return run
 
@@ -62,8 +60,8 @@ def finished(walkable_store, texts, tmp_path_factory):
     out = tmp_path_factory.mktemp("finished") / "out"
     flags = [f"--{name}={value}" for name, value in GIVEN.items()]
     flags += ["--text", texts["text"], "--lambda=0.3", "--temperature=2", "--progress=none"]
-    with in_this_process():
-        assert main(["eval", str(walkable_store.path), *flags, "--out", str(out)]) == 0
+    place = ["--out", str(out), "--workers", "0"]
+    assert main(["eval", str(walkable_store.path), *flags, *place]) == 0
     return out
 
 

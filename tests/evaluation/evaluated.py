@@ -5,7 +5,6 @@ import random
 import retomaton_dist as rd
 from storage.store import Store
 from tests.conftest import TEXT
-from tests.evaluation.alone import in_this_process
 
 SETTINGS = {"k": 32, "max_knns": 32, "tau": "1,4,inf", "workers": 1, "progress": "none"}
 
@@ -31,9 +30,8 @@ def evaluate(store, out, texts, **changed):
 
 
 def evaluate_here(store, out, texts, **changed):
-    """The same in this process."""
-    with in_this_process():
-        return evaluate(store, out, texts, **changed)
+    """The same in this process, without Ray."""
+    return evaluate(store, out, texts, **{**changed, "workers": 0})
 
 
 def score_digest(evaluation, name="text"):

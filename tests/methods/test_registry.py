@@ -10,14 +10,14 @@ from retomaton_dist.methods import adaptive
 from retomaton_dist.methods.method import Setup
 from retomaton_dist.methods.mixture_network import train_mixture
 from retomaton_dist.methods.registry import METHODS, choose_methods
+from retomaton_dist.methods.token_statistics import TokenStatistics
 from tests.evaluation.scored import random_walked, scores_of
 
 SETUP = Setup(
     ("kmeans", "none"),
     {"kmeans": (1.0, math.inf), "none": (2.0, math.inf)},
     fractions=(0.0, 0.5),
-    frequencies=np.ones(10, np.float32),
-    fertilities=np.ones(10, np.float32),
+    statistics=lambda: TokenStatistics(np.ones(10, np.float32), np.ones(10, np.float32)),
 )
 LABELS = ["knnlm", "kmeans@1", "kmeans@inf", "none@2", "none@inf"]
 

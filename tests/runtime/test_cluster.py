@@ -63,7 +63,9 @@ def test_a_gpu_that_is_not_there_is_an_error_never_a_cpu():
 @pytest.mark.parametrize(
     ("settings", "flag"),
     [
-        ({"workers": 0}, "--workers 0"),
+        ({"workers": -1}, "--workers -1"),
+        ({"workers": 10**9}, "--workers 1000000000"),
+        ({"threads": 10**9}, "--threads 1000000000"),
         ({"cpus_per_worker": 0.0}, "--cpus-per-worker 0"),
         ({"cpus_per_worker": float("nan")}, "--cpus-per-worker nan"),
         ({"threads": 0}, "--threads 0"),
@@ -73,7 +75,7 @@ def test_a_gpu_that_is_not_there_is_an_error_never_a_cpu():
 )
 def test_sizes_that_make_no_sense_are_refused_before_ray_is_asked(settings, flag):
     with pytest.raises(BadInput, match=flag):
-        Session(WorkerSettings(**settings))
+        WorkerSettings(**settings)
 
 
 def test_a_session_leaves_the_callers_connection_alone(ray_local):
@@ -98,7 +100,7 @@ def in_a_process_of_its_own(code, **environment):
 
 OWN_SESSION = """
 import json, ray, psutil
-from retomaton_dist.runtime.cluster import Session
+from retomaton_dist.runtime.session import Session
 from retomaton_dist.settings import WorkerSettings
 children = lambda: len(psutil.Process().children(recursive=True))
 with Session(WorkerSettings(workers=3)) as session:
@@ -120,13 +122,12 @@ def test_a_session_starts_ray_when_first_needed_and_ends_what_it_started():
 
 LOGICAL_GPUS = """
 import json, ray
-from retomaton_dist.runtime.cluster import choose_crew
-from retomaton_dist.runtime.pool import run_units
+from retomaton_dist.runtime.session import Session
 from retomaton_dist.settings import WorkerSettings
 from tests.runtime.workers import Gpus
 ray.init(address="local", num_cpus=2, num_gpus=2, include_dashboard=False, log_to_driver=False)
-crew = choose_crew(WorkerSettings(), gpu=True)
-print(json.dumps([vars(crew), [found for _, found in run_units(crew, Gpus, range(6), 60)]]))
+with Session(WorkerSettings()) as session, session.pool(Gpus, gpu=True) as pool:
+    print(json.dumps([vars(session.crew(gpu=True)), [found for _, found in pool.run(range(6))]]))
 """
 
 
@@ -161,7 +162,7 @@ def test_a_cluster_without_a_cpu_is_refused():
 UNREACHABLE = """
 import json, os, time
 from retomaton_dist.errors import ClusterError
-from retomaton_dist.runtime.cluster import Session
+from retomaton_dist.runtime.session import Session
 from retomaton_dist.settings import WorkerSettings
 start = time.monotonic()
 try:

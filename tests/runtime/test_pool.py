@@ -1,5 +1,6 @@
 """Units are worked off by real actors, some of which are killed, stuck or broken."""
 
+import contextlib
 import os
 import signal
 import threading
@@ -12,8 +13,9 @@ import pytest
 from ray.exceptions import RayTaskError
 
 from retomaton_dist.errors import ModelError, OutOfMemory, WorkerLost
+from retomaton_dist.runtime.actors import ATTEMPTS, Actors
 from retomaton_dist.runtime.cluster import Crew
-from retomaton_dist.runtime.pool import ATTEMPTS, IN_FLIGHT, run_units
+from retomaton_dist.runtime.pool import IN_FLIGHT, Pool
 from retomaton_dist.runtime.threads import thread_environment
 from tests.runtime import workers
 from tests.runtime.workers import marks, pids
@@ -27,8 +29,16 @@ def crew(count=2, cpus=0.5, threads=1):
     return Crew(workers=count, cpus=cpus, gpus=0.0, threads=threads)
 
 
-def work_off(make, units, count=1, seconds=PATIENCE, **options):
-    return list(run_units(crew(count), make, units, seconds, **options))
+@contextlib.contextmanager
+def pool_of(make, size, seconds=PATIENCE, on_ready=lambda: None):
+    """A pool with actors of its own, which end with the block as a session's would."""
+    with contextlib.closing(Actors(size)) as actors, Pool(actors, make, seconds, on_ready) as pool:
+        yield pool
+
+
+def work_off(make, units, count=1, numbers=None, **options):
+    with pool_of(make, crew(count), **options) as pool:
+        return list(pool.run(units, numbers))
 
 
 def wait_for(condition, what):
@@ -36,6 +46,15 @@ def wait_for(condition, what):
     while not condition():
         assert time.monotonic() < end, f"waited in vain for {what}"
         time.sleep(0.05)
+
+
+def done(seat):
+    import ray
+
+    given = [reference for reference, _ in seat.given]
+    return seat.starting is None and len(ray.wait(given, num_returns=len(given), timeout=0)[0]) == (
+        len(given)
+    )
 
 
 def none_alive(numbers):
@@ -67,10 +86,31 @@ def test_the_first_worker_that_has_started_is_announced_before_any_unit(run_of_t
     assert ready == [0]
 
 
-def test_actors_end_with_the_run(run_of_twenty):
+def test_actors_end_with_their_session(run_of_twenty):
     _, folder, _ = run_of_twenty
     assert len(pids(folder)) == 2
     wait_for(lambda: none_alive(pids(folder)), "the actors' end")
+
+
+def test_actors_stay_for_the_next_pool_and_do_other_work(tmp_path):
+    folders = [tmp_path / name for name in ("first", "second")]
+    with contextlib.closing(Actors(crew(1))) as actors:
+        for folder in folders:
+            folder.mkdir()
+            with Pool(actors, partial(workers.Doubler, folder), PATIENCE) as pool:
+                assert sorted(pool.run(range(3))) == [(0, 0), (1, 2), (2, 4)]
+    assert pids(folders[0]) == pids(folders[1])
+
+
+def test_an_actor_that_died_between_two_pools_is_replaced(tmp_path):
+    folders = [tmp_path / name for name in ("first", "second")]
+    with contextlib.closing(Actors(crew(1))) as actors:
+        for folder in folders:
+            folder.mkdir()
+            with Pool(actors, partial(workers.Doubler, folder), PATIENCE) as pool:
+                assert sorted(pool.run(range(3))) == [(0, 0), (1, 2), (2, 4)]
+            os.kill(min(pids(folder)), signal.SIGKILL)
+    assert pids(folders[0]).isdisjoint(pids(folders[1]))
 
 
 def test_without_units_no_actor_is_started(tmp_path):
@@ -83,11 +123,11 @@ def test_no_more_actors_than_units_are_started_and_each_gets_one(tmp_path):
 
 
 def test_work_in_flight_is_bounded_and_ends_when_the_caller_stops_asking(tmp_path):
-    running = run_units(crew(2), partial(workers.Doubler, tmp_path), range(50), PATIENCE)
-    next(running)
-    time.sleep(1.5)
-    assert len(marks(tmp_path)) <= 1 + 2 * IN_FLIGHT
-    running.close()
+    with pool_of(partial(workers.Doubler, tmp_path), crew(2)) as pool:
+        next(pool.run(range(50)))
+        given = sum(len(seat.given) for seat in pool.seats)
+        assert 0 < given <= 2 * IN_FLIGHT
+        assert len(pool.waiting) >= 50 - 1 - 2 * IN_FLIGHT
     wait_for(lambda: none_alive(pids(tmp_path)), "the actors' end")
 
 
@@ -141,9 +181,13 @@ def test_a_unit_that_is_always_stuck_ends_the_run(tmp_path):
 @pytest.mark.slow
 def test_a_caller_that_takes_its_time_does_not_make_finished_units_look_stuck(tmp_path):
     found = []
-    for pair in run_units(crew(2), partial(workers.Doubler, tmp_path), range(4), 1.0):
-        time.sleep(1.2)
-        found.append(pair)
+    with pool_of(partial(workers.Doubler, tmp_path), crew(2), seconds=PATIENCE) as pool:
+        for pair in pool.run(range(4)):
+            for seat in pool.seats:
+                # As if more time than a unit may take had gone by; what was given is done meanwhile.
+                wait_for(lambda seat=seat: done(seat), "what was given")
+                seat.since -= 2 * PATIENCE
+            found.append(pair)
     assert sorted(found) == [(unit, 2 * unit) for unit in range(4)]
     assert marks(tmp_path) == list(range(4)), "no unit was done twice"
 
@@ -161,7 +205,8 @@ def test_others_do_the_work_of_an_actor_that_cannot_be_replaced(ray_local, tmp_p
     thread.start()
     make = partial(workers.KilledOnce, tmp_path, 0)
     try:
-        found = list(run_units(crew(2, cpus=2), make, range(8), PATIENCE))
+        with pool_of(make, crew(2, cpus=2)) as pool:
+            found = list(pool.run(range(8)))
     finally:
         thread.join()
         ray_local.kill(rival)
@@ -204,7 +249,8 @@ def test_all_libraries_of_an_actor_use_as_many_threads_as_asked_for():
     """Three: neither what Ray would choose for half a CPU nor likely the number of cores."""
     threads = 3
     wanted = thread_environment(threads)
-    ((_, found),) = run_units(crew(1, threads=threads), workers.Threads, [list(wanted)], PATIENCE)
+    with pool_of(workers.Threads, crew(1, threads=threads)) as pool:
+        ((_, found),) = pool.run([list(wanted)])
     assert (found["torch"], found["numba"]) == (threads, threads)
     assert found["blas"] <= threads
     assert found["environment"] == wanted

@@ -1,5 +1,6 @@
 """A team keeps its members' state, however often their actors die."""
 
+import contextlib
 import os
 import signal
 from functools import partial
@@ -7,6 +8,7 @@ from functools import partial
 import pytest
 
 from retomaton_dist.errors import BadInput, WorkerLost
+from retomaton_dist.runtime.actors import Actors
 from retomaton_dist.runtime.cluster import Crew
 from retomaton_dist.runtime.team import Team
 
@@ -51,8 +53,14 @@ class LastTwo:
 
 
 @pytest.fixture
-def counters(ray_local):
-    with Team(CREW, [partial(Counter, 10), partial(Counter, 20)], seconds=60, depth=9) as team:
+def actors(ray_local):
+    with contextlib.closing(Actors(CREW)) as made:
+        yield made
+
+
+@pytest.fixture
+def counters(actors):
+    with Team(actors, [partial(Counter, 10), partial(Counter, 20)], seconds=60, depth=9) as team:
         yield team
 
 
@@ -73,8 +81,8 @@ def test_a_lost_member_comes_back_with_the_state_that_its_calls_left(counters):
     assert counters.ask("get") == [(13, 11), (23, 21)]
 
 
-def test_a_member_lost_in_the_middle_of_a_call_does_the_call_again(ray_local):
-    with Team(CREW, [LastTwo, LastTwo], seconds=60, depth=2) as team:
+def test_a_member_lost_in_the_middle_of_a_call_does_the_call_again(actors):
+    with Team(actors, [LastTwo, LastTwo], seconds=60, depth=2) as team:
         for item in range(4):
             team.ask("see", item, remember=True)
         os.kill(team.ask("pid")[1], signal.SIGKILL)
@@ -91,9 +99,9 @@ def test_a_members_error_arrives_as_itself(counters):
         counters.ask("refuse", "no such thing")
 
 
-def test_an_error_while_starting_arrives_as_itself(ray_local):
+def test_an_error_while_starting_arrives_as_itself(actors):
     def broken():
         raise BadInput("cannot start like this")
 
     with pytest.raises(BadInput, match="cannot start like this"):
-        Team(CREW, [broken], seconds=60, depth=1)
+        Team(actors, [broken], seconds=60, depth=1)

@@ -14,7 +14,7 @@ from pathlib import Path
 from storage.store import Store
 from storage.verify import verify
 from tests.conftest import contents
-from tests.stages.alone import compile_alone, make_store, random_states, write_clustering
+from tests.stages.made import compile_here, make_store, random_states, write_clustering
 from tests.storage.kill import arm, in_child
 
 ENTRIES, WIDTH = 2500, 4
@@ -23,12 +23,12 @@ SETTINGS = {"unit_entries": 900, "code_size": 2}
 
 def killed_run(path, fatal):
     arm("changes", fatal)
-    compile_alone(path, **SETTINGS)
+    compile_here(path, **SETTINGS)
 
 
 def second_run(path, expected):
     Store.open(path)
-    compile_alone(path, **SETTINGS)
+    compile_here(path, **SETTINGS)
     assert contents(path) == expected
 
 
@@ -37,7 +37,7 @@ def main(step, folder):
     make_store(begun, ENTRIES, WIDTH)
     write_clustering(begun, random_states(ENTRIES))
     shutil.copytree(begun, complete)
-    compile_alone(complete, **SETTINGS)
+    compile_here(complete, **SETTINGS)
     checked = verify(Store.open(complete))
     assert (checked.findings, checked.leftovers) == ([], [])
     expected = contents(complete)

@@ -17,10 +17,10 @@ from storage.store import Store
 from storage.verify import verify
 from tests.automaton.make import arrange
 from tests.conftest import contents
-from tests.stages.alone import (
+from tests.stages.made import (
     DIMENSION,
     STATES,
-    compile_alone,
+    compile_here,
     make_store,
     random_states,
     write_clustering,
@@ -48,7 +48,7 @@ def store(clustered, tmp_path):
 def compiled(clustered, tmp_path_factory):
     """The same store with an automaton of small units. Alter only copies."""
     path = shutil.copytree(clustered, tmp_path_factory.mktemp("compiled") / "c.store")
-    compile_alone(path, **SMALL)
+    compile_here(path, **SMALL)
     return path
 
 
@@ -95,10 +95,10 @@ def test_a_state_larger_than_a_unit_comes_in_pieces_of_about_a_unit(clustered, m
 def test_one_state_may_hold_nearly_all_entries(store):
     numbers = np.where(np.arange(ENTRIES) % 50 == 7, 3, 11).astype(np.uint32)
     write_clustering(store, numbers, "giant")
-    compile_alone(store, states="giant", **SMALL)
+    compile_here(store, states="giant", **SMALL)
     automaton = rd.open(store).automaton("giant")
     assert_columns(automaton, expected_columns(store, numbers))
-    compile_alone(store, states="giant", name="whole", code_size=8)
+    compile_here(store, states="giant", name="whole", code_size=8)
     for name in ("codes", "cells", "brackets", "nexts"):
         cut = (store / "automata" / "giant" / f"{name}.arrow").read_bytes()
         assert cut == (store / "automata" / "whole" / f"{name}.arrow").read_bytes()
@@ -116,7 +116,7 @@ def test_codes_stand_for_the_keys(compiled):
 
 
 def test_fp16_holds_the_keys_themselves(store):
-    compile_alone(store, codec="fp16", name="exact", unit_entries=900)
+    compile_here(store, codec="fp16", name="exact", unit_entries=900)
     automaton = rd.open(store).automaton("exact")
     keys = Store.open(store).datastore().keys
     assert np.array_equal(automaton.codec.codes.keys, keys[automaton.columns.entries].view("u2"))
@@ -136,7 +136,7 @@ def automaton_bytes(path):
 
 def test_another_run_changes_nothing_and_verify_finds_nothing(compiled):
     before = contents(compiled)
-    compile_alone(compiled, **SMALL)
+    compile_here(compiled, **SMALL)
     assert contents(compiled) == before
     checked = verify(Store.open(compiled))
     assert (checked.findings, checked.leftovers) == ([], [])
@@ -160,7 +160,7 @@ def test_flipped_bits_in_what_is_read_are_found_before_anything_is_made_of_it(
     data[len(data) // 2] ^= 1
     (store / name).write_bytes(data)
     with pytest.raises(DamagedStore, match=name):
-        compile_alone(store, name="again", **SMALL)
+        compile_here(store, name="again", **SMALL)
     units = Store.open(store).units("compile/again")
     assert len(units) < 4, "no entry was put in order"
 
@@ -170,12 +170,12 @@ def test_sizes_that_do_not_match_the_states_are_refused(store):
     others = np.where(numbers == 0, 1, numbers)
     write_clustering(store, numbers, "wrong", sizes_of=others)
     with pytest.raises(DamagedStore, match="sizes do not match"):
-        compile_alone(store, states="wrong", **SMALL)
+        compile_here(store, states="wrong", **SMALL)
 
 
 def test_without_clusters_every_entry_is_a_state(ray_local, store):
     rd.cluster(store, algorithm="none", **QUIET)
-    compile_alone(store, states="none", **SMALL)
+    compile_here(store, states="none", **SMALL)
     automaton = rd.open(store).automaton("none")
     assert automaton.states == automaton.entries
     assert automaton.members(7).tolist() == [7]
@@ -189,14 +189,14 @@ def test_pruned_keys_are_not_missed(store, command):
     assert refused.returncode == 2
     assert "retomaton compile" in refused.stderr
     assert command("prune", store).returncode == 2
-    compile_alone(store, **SMALL)
+    compile_here(store, **SMALL)
     before = rd.open(store).automaton("kmeans").weights([1], np.ones(DIMENSION))
     assert command("prune", store, "--keys").returncode == 0
     assert not list(store.glob("datastore.zarr/keys/c/*"))
     after = rd.open(store).automaton("kmeans").weights([1], np.ones(DIMENSION))
     assert np.array_equal(before.weights, after.weights)
     assert rd.open(store).entry(3).number == 3
-    compile_alone(store, name="again", code_size=8)
+    compile_here(store, name="again", code_size=8)
     checked = verify(Store.open(store))
     assert (checked.findings, checked.leftovers) == ([], [])
     with pytest.raises(StageMissing, match="keys were dropped"):
@@ -205,19 +205,19 @@ def test_pruned_keys_are_not_missed(store, command):
 
 def test_a_clustering_that_is_not_there_or_of_another_store_is_refused(store):
     with pytest.raises(StageMissing, match="cluster/fine has not been run"):
-        compile_alone(store, states="fine")
+        compile_here(store, states="fine")
     write_clustering(store, random_states(ENTRIES), "foreign", "0" * 64)
     with pytest.raises(BadInput, match="another datastore"):
-        compile_alone(store, states="foreign")
+        compile_here(store, states="foreign")
 
 
 def test_impossible_settings_are_refused(store):
     with pytest.raises(BadInput, match="divisor of 32"):
-        compile_alone(store, code_size=5)
+        compile_here(store, code_size=5)
     with pytest.raises(BadInput, match="--unit-entries 0"):
-        compile_alone(store, unit_entries=0)
+        compile_here(store, unit_entries=0)
     with pytest.raises(BadInput, match="--name"):
-        compile_alone(store, name="../x")
+        compile_here(store, name="../x")
 
 
 def test_missing_truncated_and_foreign_automata_are_refused(compiled, tmp_path):

@@ -8,11 +8,10 @@ import pytest
 from retomaton_dist.errors import BadInput
 from retomaton_dist.scores.scores import Scores
 from storage import lock, records, scores
-from storage.store import Store
+from storage.store import Store, writing
 from storage.verify import verify
 from tests.conftest import contents
-from tests.evaluation.alone import in_this_process, stopping_after
-from tests.evaluation.evaluated import SETTINGS, evaluate, evaluate_here, score_digest, write_text
+from tests.evaluation.evaluated import SETTINGS, evaluate_here, score_digest, write_text
 from tests.stages.killing import Running, traces
 
 CHOSEN = {
@@ -79,14 +78,25 @@ def folders(evaluation):
 def test_interrupted_and_run_again_it_does_only_what_is_missing(
     finished, walkable_store, text, tmp_path
 ):
-    with in_this_process(stopping_after(units=4)), pytest.raises(KeyboardInterrupt):
-        evaluate(walkable_store.path, tmp_path / "out", text, **CHOSEN)
+    shutil.copytree(finished.path / "text", tmp_path / "out/text")
+    undo(tmp_path / "out/text", kept=4)
     before = traces(tmp_path / "out/text", "score")
     assert len(records.finished(tmp_path / "out/text", "score")) == 4
     again = evaluate_here(walkable_store.path, tmp_path / "out", text, **CHOSEN)
     assert untouched(before)
     assert score_digest(again) == score_digest(finished)
     assert contents(again.path / "text/scores") == contents(finished.path / "text/scores")
+
+
+def undo(text, kept):
+    """Leave the stage as an interrupted run does, with so many units done."""
+    with writing(text) as writer:
+        for unit in range(kept, writer.manifest.stages["score"].units):
+            for path in records.read(
+                text, "score", unit, writer.manifest.stages["score"].config_hash
+            ).files:
+                (text / path).unlink()
+            writer.forget("score", unit)
 
 
 def untouched(before):

@@ -8,7 +8,7 @@ import retomaton_dist as rd
 from retomaton_dist.dry_run.later import Work, estimate_later
 from retomaton_dist.dry_run.probes import Rates
 from retomaton_dist.errors import BadInput
-from retomaton_dist.settings.entrances import with_tables
+from retomaton_dist.settings.entrances import build_settings
 from storage.verify import verify
 from tests.cli.checks import Unchanged, check_refused, check_refused_without_a_trace
 
@@ -64,7 +64,7 @@ def test_a_second_build_rewrites_nothing(built):
         ("[compile]\nstate = 'kmeans'\n", "unknown key 'state'; the nearest known one is 'states'"),
         ("[index]\nfactory = 'IVF8,Odd'\n", "[index] --factory IVF8,Odd: FAISS says"),
         ("[index]\nshards = 0\n", "[index] --shards 0: at least 1 is needed"),
-        ("[index]\ntarget-recall = 2\n", "[index] --target-recall 2.0: must be above 0"),
+        ("[index]\ntarget-recall = 2\n", "[index] --target-recall 2: must be above 0"),
         ("[cluster]\niterations = 0\n", "[cluster] --iterations 0: at least 1 is needed"),
         ("[cluster]\nname = 'a/b'\n", "[cluster] --name a/b: use letters"),
         ("[cluster]\nstates = 9\nsample = 8\n", "[cluster] --sample 8: fewer entries than the 9"),
@@ -103,19 +103,23 @@ def test_tables_of_rd_build_are_checked_as_those_of_a_file(small_store):
             rd.build("new.store", **small_store.settings, **tables)
 
 
+def settings_of(**tables):
+    return build_settings({"corpus": "a.txt", "model": "m", **tables})
+
+
 def test_what_is_compiled_is_the_clustering_that_is_made_unless_another_is_named():
-    assert with_tables({}).compile.states == "kmeans"
-    assert with_tables({"cluster": {"algorithm": "greedy"}}).compile.states == "greedy"
+    assert settings_of().compile.states == "kmeans"
+    assert settings_of(cluster={"algorithm": "greedy"}).compile.states == "greedy"
     named = {"name": "fine", "algorithm": "greedy"}
-    assert with_tables({"cluster": named}).compile.states == "fine"
-    other = with_tables({"cluster": named, "compile": {"states": "none", "code-size": 8}})
+    assert settings_of(cluster=named).compile.states == "fine"
+    other = settings_of(cluster=named, compile={"states": "none", "code-size": 8})
     assert (other.compile.states, other.compile.code_size) == ("none", 8)
 
 
 def estimated(store, tables):
     """What the stages after extraction would take if everything ran at one per second."""
-    work = Work(rd.open(store.path).store.datastore().shape, 1, Rates(1, 1, 1, 1, 1, 1))
-    return estimate_later(with_tables(tables), work)
+    work = Work(rd.open(store.path).store.shape(), 1, Rates(1, 1, 1, 1, 1, 1))
+    return estimate_later(settings_of(**tables), work)
 
 
 def test_the_disk_space_that_a_dry_run_names_is_what_the_build_takes(built):

@@ -1,17 +1,8 @@
-"""The stages `codec` and `compile` in this process, without Ray, over a small store of random keys.
-
-The store is what the stages before leave, made through the storage layer. Units are the stages' own
-and run one after the other; only the actors that would run them are left out.
-"""
-
-from dataclasses import dataclass, field
-from unittest.mock import patch
+"""A small store of random keys, as the stages before `compile` leave it, and `compile` over it."""
 
 import numpy as np
 
-from retomaton_dist.settings import CompileSettings, WorkerSettings
-from retomaton_dist.stages import codec
-from retomaton_dist.stages import compile as compiling
+import retomaton_dist as rd
 from storage import datastore, records, states
 from storage.canonical import content_hash
 from storage.datastore import Shape
@@ -25,31 +16,9 @@ CHUNK_ENTRIES = make.CHUNK_ENTRIES
 CONFIG = {"unit_chunks": 1}
 
 
-@dataclass(frozen=True)
-class Alone:
-    """Stands where a session with a cluster would: there is nobody to hand units to."""
-
-    settings: WorkerSettings = field(default_factory=WorkerSettings)
-
-    def crew(self, gpu):
-        """Nobody."""
-
-
-def run_here(plan, rounds, make_worker, _):
-    """Do all units of all rounds here."""
-    worker = make_worker()
-    for unit in (unit for group in rounds for unit in group):
-        worker.run((unit, plan.units[unit]))
-
-
-def compile_alone(path, **settings):
-    """`retomaton compile`, or what is missing of it."""
-    with (
-        patch.object(codec, "run_rounds", run_here),
-        patch.object(compiling, "run_rounds", run_here),
-        writing(path) as writer,
-    ):
-        compiling.compile_automaton(writer, CompileSettings(**settings), Alone())
+def compile_here(path, **settings):
+    """`retomaton compile`, or what is missing of it, in this process."""
+    rd.compile(path, workers=0, progress="none", **settings)
 
 
 def make_store(path, entries, dimension=DIMENSION):

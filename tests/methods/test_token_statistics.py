@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from retomaton_dist.methods import token_statistics
 from retomaton_dist.methods.adaptive import steps_since_search
+from retomaton_dist.methods.token_statistics import TokenStatistics
 from storage.corpus import Corpus
 
 VOCABULARY = 5
@@ -35,7 +36,7 @@ def test_counts_are_those_of_dicts_whatever_the_blocks(listed, block, prefixed):
     corpus = in_memory(listed, 0 if prefixed else None)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(token_statistics, "BLOCK", block)
-        frequencies, fertilities = token_statistics.token_statistics(corpus, VOCABULARY)
+        found = TokenStatistics.of_corpus(corpus, VOCABULARY)
     seen, ways = defaultdict(int), defaultdict(set)
     for tokens in listed:
         before = VOCABULARY
@@ -44,8 +45,8 @@ def test_counts_are_those_of_dicts_whatever_the_blocks(listed, block, prefixed):
             ways[before].add(token)
             before = token
     every = range(VOCABULARY + 1)
-    assert frequencies == pytest.approx(np.log1p([seen[token] for token in every]))
-    assert fertilities == pytest.approx(np.log1p([len(ways[token]) for token in every]))
+    assert found.frequencies == pytest.approx(np.log1p([seen[token] for token in every]))
+    assert found.fertilities == pytest.approx(np.log1p([len(ways[token]) for token in every]))
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.booleans()), max_size=30))
