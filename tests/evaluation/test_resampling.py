@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from retomaton_dist.evaluation import measure
 from retomaton_dist.evaluation.measure import Resampling
 
 

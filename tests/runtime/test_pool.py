@@ -184,7 +184,7 @@ def test_a_caller_that_takes_its_time_does_not_make_finished_units_look_stuck(tm
     with pool_of(partial(workers.Doubler, tmp_path), crew(2), seconds=PATIENCE) as pool:
         for pair in pool.run(range(4)):
             for seat in pool.seats:
-                # As if more time than a unit may take had gone by; what was given is done meanwhile.
+                # As if a unit had taken too long; what was given is done meanwhile.
                 wait_for(lambda seat=seat: done(seat), "what was given")
                 seat.since -= 2 * PATIENCE
             found.append(pair)

@@ -53,7 +53,7 @@ def test_auto_is_no_number_where_it_cannot():
     refused("--threads auto: must be a whole number", WorkerSettings, threads="auto")
 
 
-@given(number=st.integers(-(10**12), 10**12))
+@given(number=st.integers(1, 10**12))
 def test_whole_numbers_come_as_text_from_flags_and_as_themselves_from_files(number):
     assert make_group(TokenizeSettings, {"unit_bytes": str(number)}).unit_bytes == number
     assert make_group(TokenizeSettings, {}, {"unit_bytes": number}).unit_bytes == number
