@@ -1,0 +1,254 @@
+"""What a stage is: begun, gone on with, finished and cleaned up in one way, whatever it makes."""
+
+import os
+import re
+import shutil
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from retomaton_dist.errors import ClusterError, ConfigMismatch, ModelError
+from retomaton_dist.runtime.session import Session
+from retomaton_dist.settings import WorkerSettings
+from retomaton_dist.stages.runner import Done, Plan, run_stage
+from storage import columns, files, records
+from storage.store import Store, writing
+from storage.verify import verify
+from tests.conftest import ROOT, contents
+
+HERE = WorkerSettings(workers=0, progress="none")
+
+
+class Writer:
+    """Writes its payload, doubled, and tells which process did; refuses what is negative."""
+
+    def __init__(self, store, seen):
+        self._store, self._seen = store, seen
+
+    def run(self, number, payload):
+        if payload < 0:
+            raise ModelError(f"unit {number} is negative")
+        with (self._seen / "order").open("a") as file:
+            file.write(f"{number} ")
+        path = f"made/parts/{number}"
+        digest = files.write(self._store / path, str(2 * payload).encode())
+        return Done({path: digest}, {"value": 2 * payload, "pid": os.getpid()}, {"sum": payload})
+
+
+@dataclass(frozen=True)
+class Made(Plan[int]):
+    """A stage that adds up numbers, in two rounds: odd units first."""
+
+    store: Path
+    seen: Path
+    units: tuple[int, ...] = ()
+    name: str = "made"
+    settings: dict = field(default_factory=dict)
+    asked: str = "anything"
+
+    merges = True
+    undone_by = (ModelError,)
+
+    @property
+    def config(self):
+        return {"units": list(self.units), **self.settings}
+
+    @cached_property
+    def work(self):
+        return [1.0] * len(self.units)
+
+    @property
+    def rounds(self):
+        return [range(1, len(self.units), 2), range(0, len(self.units), 2)]
+
+    def worker(self):
+        return partial(Writer, self.store, self.seen)
+
+    def prepare(self):
+        with (self.seen / "prepared").open("a") as file:
+            file.write("x")
+
+    def finish(self, units):
+        total = sum(unit.facts["value"] for unit in units)
+        pids = sorted({unit.facts["pid"] for unit in units})
+        digest = files.write(self.store / "made/total", str(total).encode())
+        return Done({"made/total": digest}, {"total": total, "pids": pids, "asked": self.asked})
+
+    def up_to_date(self, stage):
+        return stage.facts["asked"] == self.asked
+
+    def scratch(self):
+        return (self.store / "made/parts", self.store / "made/note")
+
+
+@pytest.fixture
+def plan(tmp_path):
+    (tmp_path / "seen").mkdir()
+    return Made(tmp_path / "a.store", tmp_path / "seen", (1, 2, 3, 4, 5))
+
+
+def run(plan, settings=HERE):
+    with Session(settings) as session, writing(plan.store) as writer:
+        return run_stage(writer, plan, session)
+
+
+def order(plan):
+    return [int(number) for number in (plan.seen / "order").read_text().split()]
+
+
+def begun(plan, *done):
+    """The store as a run leaves it that was killed when these units were done."""
+    with writing(plan.store) as writer:
+        writer.begin(plan.name, plan.config, len(plan.units), {})
+    worker = plan.worker()()
+    for unit in done:
+        made = worker.run(unit, plan.units[unit])
+        record = records.Record(unit, plan.config_hash, made.files, made.facts)
+        records.write(plan.store, plan.name, record)
+    (plan.seen / "order").unlink(missing_ok=True)
+
+
+def test_units_are_done_round_by_round_and_joined_into_one_result(plan):
+    stage = run(plan)
+    assert order(plan) == [1, 3, 0, 2, 4]
+    assert stage.done
+    assert stage.facts["total"] == 30
+    assert (plan.store / "made/total").read_text() == "30"
+    assert verify(Store.open(plan.store)).findings == []
+
+
+def test_what_is_no_part_of_the_result_is_gone_when_the_stage_is_done(plan):
+    run(plan)
+    assert verify(Store.open(plan.store)).leftovers == []
+    assert not (plan.store / "made/parts").exists()
+
+
+def test_a_run_that_was_killed_goes_on_with_what_is_missing(plan):
+    begun(plan, 1, 2)
+    stage = run(plan)
+    assert order(plan) == [3, 0, 4]
+    assert stage.facts["total"] == 30
+    assert not (plan.seen / "prepared").exists(), "room was made by the first run"
+
+
+def test_room_is_made_as_long_as_no_unit_is_done(plan):
+    begun(plan)
+    run(plan)
+    assert (plan.seen / "prepared").read_text() == "x"
+
+
+def test_what_a_run_killed_between_finish_and_clean_up_left_is_removed_by_the_next(plan):
+    run(plan)
+    (plan.store / "made/parts").mkdir()
+    (plan.store / "made/parts/1").touch()
+    (plan.store / "made/note").touch()
+    records.write(plan.store, plan.name, records.Record(0, plan.config_hash, {}))
+    run(plan)
+    assert verify(Store.open(plan.store)).leftovers == []
+
+
+def test_a_finished_stage_is_left_alone(plan):
+    run(plan)
+    before = contents(plan.store)
+    (plan.seen / "order").unlink()
+    run(plan)
+    assert not (plan.seen / "order").exists()
+    assert contents(plan.store) == before
+
+
+@pytest.mark.parametrize("finished", [False, True])
+def test_other_settings_are_refused_by_name_also_when_the_stage_is_finished(plan, finished):
+    if finished:
+        run(plan)
+    else:
+        begun(plan, 1)
+    with pytest.raises(ConfigMismatch, match="made was begun with other settings: seed was"):
+        run(replace(plan, settings={"seed": 2}))
+    assert run(plan).facts["total"] == 30
+
+
+def test_a_finished_stage_that_is_asked_for_something_else_is_only_finished_anew(plan):
+    unmerged = type("Unmerged", (Made,), {"merges": False, "scratch": lambda self: ()})
+    first = unmerged(plan.store, plan.seen, plan.units)
+    run(first)
+    (plan.seen / "order").unlink()
+    stage = run(replace(first, asked="more"))
+    assert stage.facts["asked"] == "more"
+    assert not (plan.seen / "order").exists(), "no unit was done again"
+
+
+def test_an_error_that_shows_the_input_unfit_undoes_the_stage(plan):
+    with pytest.raises(ModelError, match="unit 4 is negative"):
+        run(replace(plan, units=(1, 2, 3, 4, -5)))
+    assert not plan.store.exists(), "nothing else was in the store"
+
+
+def test_any_other_error_keeps_what_is_done(plan):
+    broken = replace(plan, units=(1, 2, 3, 4, "five"))
+    with pytest.raises(TypeError):
+        run(broken)
+    assert records.finished(plan.store, plan.name) == {0, 1, 2, 3}
+    assert (plan.store / "made/parts/0").exists()
+
+
+def test_what_the_cluster_cannot_schedule_is_refused_before_the_stage_counts_as_begun(
+    plan, ray_local
+):
+    with pytest.raises(ClusterError, match="do not fit"):
+        run(plan, WorkerSettings(workers=99, cpus_per_worker=1, progress="none"))
+    assert not plan.store.exists()
+
+
+def test_actors_and_this_process_make_the_same_bytes(plan, ray_local, tmp_path):
+    other = replace(plan, store=tmp_path / "b.store")
+    run(plan)
+    run(other, WorkerSettings(workers=2, progress="none"))
+    same = {name: data for name, data in contents(plan.store).items() if name != "store.json"}
+    assert {name: data for name, data in contents(other.store).items() if name in same} == same
+
+
+def test_a_session_starts_its_actors_once_for_all_its_stages(plan, ray_local):
+    second = replace(plan, name="again")
+    settings = WorkerSettings(workers=1, progress="none")
+    with Session(settings) as session, writing(plan.store) as writer:
+        pids = [run_stage(writer, one, session).facts["pids"] for one in (plan, second)]
+    assert pids[0] == pids[1]
+    assert os.getpid() not in pids[0]
+
+
+def stage_of_contributing():
+    """The stage that CONTRIBUTING shows, as it stands there."""
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    (code,) = re.findall(r"```python\n(# retomaton_dist/stages/count.py\n.*?)```", text, re.DOTALL)
+    imports = """
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+import numpy as np
+from retomaton_dist.stages.runner import Done, Plan, chunk_units, chunk_work
+from storage import columns
+from storage.canonical import Json
+from storage.guarded import GuardedReader
+from storage.records import Record
+from storage.store import Store
+"""
+    names = {"__name__": "count"}
+    exec(imports + code, names)
+    return names["CountPlan"]
+
+
+def test_the_stage_that_contributing_shows_counts_and_is_a_stage_like_the_others(
+    small_store, tmp_path
+):
+    path = shutil.copytree(small_store.path, tmp_path / "a.store")
+    store = Store.open(path)
+    plan = stage_of_contributing()(store, store.corpus().vocabulary)
+    with Session(HERE) as session, writing(path) as writer:
+        run_stage(writer, plan, session)
+    found = columns.map_columns(path / "counts/counts.arrow", {"count": np.int64})["count"]
+    assert np.array_equal(found, np.bincount(store.datastore().values, minlength=len(found)))
+    checked = verify(Store.open(path))
+    assert (checked.findings, checked.leftovers) == ([], [])
