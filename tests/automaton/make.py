@@ -54,12 +54,11 @@ def arrange(state_of_entry, values, pointers, states=None):
 
 
 def make(corpus, codec="fp16", seed=0, states=None):
-    """An automaton of random keys on a coarse grid, so that distances tie."""
+    """An automaton of random keys, which depend on the seed and not on the states."""
     random = np.random.default_rng(seed)
-    entries = len(corpus.values)
     columns = arrange(corpus.states, corpus.values, corpus.pointers, states)
-    made, keys = random_codec(random, entries, codec)
-    return Made(Automaton(columns, made), corpus, keys[columns.slots])
+    made, keys = random_codec(random, len(corpus.values), codec, columns.entries)
+    return Made(Automaton(columns, made), corpus, keys)
 
 
 def all_distances(automaton, query):

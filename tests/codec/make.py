@@ -10,11 +10,14 @@ CODE_SIZE = 3
 CELLS = 4
 
 
-def random_codec(random, entries, codec):
-    """A codec of keys on a coarse grid, so that distances tie; and these keys."""
+def random_codec(random, entries, codec, order=slice(None)):
+    """A codec of keys on a coarse grid, so that distances tie; and these keys.
+
+    Slot i has the key of entry order[i].
+    """
     if codec == "fp16":
         keys = random.integers(-2, 3, (entries, DIMENSION)).astype(np.float16)
-        return fp16_codec(keys), keys
+        return fp16_codec(keys[order]), keys
     width = DIMENSION // CODE_SIZE
     centroids = random.integers(-2, 3, (CELLS, DIMENSION)).astype(np.float32)
     codebooks = random.integers(-1, 2, (CODE_SIZE, width, 256)).astype(np.float32)
@@ -23,8 +26,8 @@ def random_codec(random, entries, codec):
     parts = [codebooks[part][:, codes[:, part]].T for part in range(CODE_SIZE)]
     residuals = np.concatenate(parts, axis=1)
     brackets = (residuals**2).sum(axis=1) + 2 * (centroids[cells] * residuals).sum(axis=1)
-    made = PqCodes(centroids, codebooks, cells, codes, brackets.astype(np.float32))
-    return pq_codec(made), centroids[cells] + residuals
+    by_slot = (cells[order], codes[order], brackets[order].astype(np.float32))
+    return pq_codec(PqCodes(centroids, codebooks, *by_slot)), centroids[cells] + residuals
 
 
 def exact_distances(query, keys):
