@@ -20,7 +20,7 @@ from storage import files
 Optimizers = Sequence[torch.optim.Optimizer]
 
 # What AdamW and Muon keep of each weight.
-STATES = ("exp_avg", "exp_avg_sq", "step", "momentum_buffer")
+STATES = ("exp_avg", "exp_avg_sq", "step", "momentum")
 
 
 @dataclass(frozen=True)
