@@ -1,20 +1,12 @@
 """How every command ends: its exit code, and nothing on stderr that is not for people."""
 
 import os
+import signal
 import subprocess
 import sys
 
 from storage.store import writing
-from tests.conftest import ROOT, run_python
-
-INTERRUPTED = """
-import signal, sys
-from retomaton_dist.cli import main
-from retomaton_dist import describe
-describe.describe = lambda _: signal.raise_signal(signal.SIGINT)
-sys.exit(main(["inspect", sys.argv[1]]))
-"""
-
+from tests.conftest import ROOT
 
 def begun_store(folder):
     with writing(folder / "a.store") as writer:
@@ -36,8 +28,14 @@ def test_a_reader_who_goes_away_is_no_error(tmp_path):
 
 
 def test_an_interruption_is_exit_code_130_and_one_line(tmp_path):
-    result = run_python("-c", INTERRUPTED, begun_store(tmp_path))
-    assert (result.returncode, result.stdout) == (130, "")
-    assert result.stderr == (
-        "interrupted; what is finished is kept: run the same command again to go on\n"
-    )
+    settings = tmp_path / "settings.toml"
+    os.mkfifo(settings)
+    line = [sys.executable, "-m", "retomaton_dist.cli", "index", "a.store", "--config", settings]
+    piped = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    process = subprocess.Popen(line, cwd=ROOT, **piped)
+    # Opening a pipe for writing waits for its reader, which then waits for what is written.
+    with settings.open("w"):
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+    assert (process.returncode, out) == (130, "")
+    assert err == "interrupted; what is finished is kept: run the same command again to go on\n"
