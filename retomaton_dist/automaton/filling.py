@@ -5,6 +5,7 @@
 """
 
 import numpy as np
+from numpy.typing import NDArray
 
 from retomaton_dist.automaton.arrays import (
     CANDIDATES_CAPPED,
@@ -16,10 +17,9 @@ from retomaton_dist.automaton.arrays import (
     range_of,
 )
 from retomaton_dist.automaton.tables import (
-    FREE,
     entry_hash,
+    holds,
     keep_lowest,
-    place_of,
     rank_of,
     step_key,
 )
@@ -57,12 +57,6 @@ def _add(lanes: LaneArrays, lane: Whole, slot: Whole, pointed: bool) -> None:
     lanes.walked[lane, count] = slot
     lanes.walked_pointed[lane, count] = pointed
     lanes.walked_counts[lane] = count + 1
-
-
-@compiled
-def _is_pointer(room: StepRoom, slot: Whole) -> bool:
-    known: bool = room.table[place_of(room.table, room.size, slot)] != FREE
-    return known
 
 
 # P
@@ -130,7 +124,7 @@ def _fill_hashed(
         for i in range(lanes.reached_counts[lane]):
             low, high = range_of(columns, np.int64(lanes.reached[lane, i]))
             count, limit = _offer_hashed(
-                columns, low, high, key, limit, wanted, count, scratch, room
+                columns, low, high, key, limit, wanted, count, scratch, room.table, room.size
             )
         if count >= wanted or widest:
             break
@@ -158,7 +152,7 @@ def _add_others(columns: Columns, lanes: LaneArrays, lane: Whole, room: StepRoom
     for i in range(lanes.reached_counts[lane]):
         low, high = range_of(columns, np.int64(lanes.reached[lane, i]))
         for slot in range(low, high):
-            if not _is_pointer(room, slot):
+            if not holds(room.table, room.size, slot):
                 _add(lanes, lane, slot, False)
 
 
@@ -179,10 +173,13 @@ def _offer_hashed(
     wanted: Whole,
     count: Whole,
     scratch: Scratch,
-    room: StepRoom,
+    table: NDArray[np.int64],
+    size: Whole,
 ) -> tuple[Whole, np.uint64]:
     """Offer a state's members of rank up to `limit`; return how many are held, and the limit.
 
+    The table holds P, which is not offered. (It is passed without its room: for every state, that
+    would count references to all arrays of the room.)
     When the scratch is full, only the `wanted` lowest stay and the limit falls to the last of them.
     """
     hashes, offered, ranks, items = scratch.hashes, scratch.offered, scratch.ranks, scratch.items
@@ -201,7 +198,7 @@ def _offer_hashed(
             rank = (np.uint64(hashes[offered[j]]) << np.uint64(32)) | (
                 np.uint64(entries[slot]) & _LOW
             )
-            if rank > limit or _is_pointer(room, slot):
+            if rank > limit or holds(table, size, slot):
                 continue
             if count == ranks.shape[0]:
                 limit = keep_lowest(ranks, items, count, wanted, scratch.spare)
@@ -233,7 +230,7 @@ def _fill_listed(
                 _add_lowest(columns, lanes, lane, low, high, wanted, scratch, room)
             return False
         for slot in range(low, high):
-            _add(lanes, lane, slot, _is_pointer(room, slot))
+            _add(lanes, lane, slot, holds(room.table, room.size, slot))
     return True
 
 
@@ -264,4 +261,4 @@ def _add_lowest(
         count += 1
     keep_lowest(ranks, items, count, wanted, scratch.spare)
     for i in range(wanted):
-        _add(lanes, lane, items[i], _is_pointer(room, items[i]))
+        _add(lanes, lane, items[i], holds(room.table, room.size, items[i]))

@@ -33,6 +33,13 @@ def place_of(table: NDArray[np.int64], size: Whole, key: Whole) -> Whole:
 
 
 @compiled
+def holds(table: NDArray[np.int64], size: Whole, key: Whole) -> bool:
+    """Whether `key` is in the first `size` cells of a table."""
+    known: bool = table[place_of(table, size, key)] != FREE
+    return known
+
+
+@compiled
 def _mixed(word: np.uint64) -> np.uint64:
     word = word + _GOLDEN
     word = (word ^ (word >> np.uint64(30))) * _MIX_A
