@@ -8,6 +8,7 @@ import sys
 from storage.store import writing
 from tests.conftest import ROOT
 
+
 def begun_store(folder):
     with writing(folder / "a.store") as writer:
         writer.begin("tokenize", {}, 1, {})

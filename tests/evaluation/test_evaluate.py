@@ -115,8 +115,8 @@ def test_report_and_settings_lie_beside_the_results(sweep):
     assert {
         "results.json",
         "settings.json",
-        "run_report.html",
-        "run_report.md",
+        "report.html",
+        "report.md",
         "calibration.json",
     } <= names
     settings = json.loads((sweep.path / "settings.json").read_bytes())
@@ -204,12 +204,12 @@ def test_results_are_rebuilt_from_the_scores_alone(sweep, tmp_path):
     (copy / "results.json").unlink()
     assert run_report(copy).rows == sweep.rows
     assert (copy / "results.json").read_bytes() == (sweep.path / "results.json").read_bytes()
-    assert (copy / "run_report.html").exists()
+    assert (copy / "report.html").exists()
 
 
 def test_other_constants_change_the_methods_that_have_constants_and_no_other(sweep, tmp_path):
     copy = shutil.copytree(sweep.path, tmp_path / "copy")
-    rows = by_point(run_report(copy, ReportSettings(weight=0.5)))
+    rows = by_point(run_report(copy, ReportSettings(lambda_=0.5)))
     for key, row in by_point(sweep).items():
         if key[0] in ("knnlm", "retomaton", "retomaton+pw"):
             assert rows[key]["lambda"] == 0.5

@@ -247,8 +247,8 @@ def test_a_damaged_checkpoint_is_refused(tmp_path):
     ("change", "message"),
     [
         ({"steps": 0}, "--steps 0"),
-        ({"minutes": -1.0}, "--minutes -1.0"),
-        ({"validation": 1.0}, "--validation 1.0"),
+        ({"minutes": -1.0}, "--minutes -1"),
+        ({"validation": 1.0}, "--validation 1: "),
         ({"vocabulary": 200}, "vocabulary 200 is too small"),
         ({"heads": 3}, "multiple of heads 3"),
         ({"context": 0}, "context 0 is too small"),

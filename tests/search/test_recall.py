@@ -7,6 +7,7 @@ import retomaton_dist as rd
 from retomaton_dist.search.layout import IndexFiles
 from retomaton_dist.search.probe import ExactNearest, choose_k, draw_probe
 from retomaton_dist.search.recall import Measure
+from storage.guarded import GuardedReader
 from storage.store import Store
 from tests.search.made import distances_between, make_store, many_ties
 
@@ -37,7 +38,7 @@ def brute_force(store, probe):
 
 
 def test_the_own_document_is_left_out_unless_it_is_half_of_everything(store):
-    probe = draw_probe(store.corpus(), store.datastore(), 200, K, seed=1)
+    probe = draw_probe(store.corpus(), GuardedReader(store), 200, K, seed=1)
     for entry, (low, high) in zip(probe.entries, probe.excluded, strict=True):
         whole = (entry // 20 * 20, entry // 20 * 20 + 20)
         assert (low, high) == (whole if entry < 2000 else (entry, entry + 1))
@@ -46,7 +47,7 @@ def test_the_own_document_is_left_out_unless_it_is_half_of_everything(store):
 
 
 def test_streaming_finds_the_exact_neighbours_and_one_more(store):
-    probe = draw_probe(store.corpus(), store.datastore(), 30, K, seed=1)
+    probe = draw_probe(store.corpus(), GuardedReader(store), 30, K, seed=1)
     distances, entries = exact_of(store, probe)
     truth = brute_force(store, probe)
     assert (entries == np.argsort(truth, axis=1, kind="stable")[:, : K + 1]).all()
@@ -74,7 +75,7 @@ class Size:
 
 @pytest.mark.parametrize("share", [0.0, 0.4, 1.0])
 def test_recall_is_the_share_of_exact_neighbours_that_are_found(store, share):
-    probe = draw_probe(store.corpus(), store.datastore(), 20, K, seed=2)
+    probe = draw_probe(store.corpus(), GuardedReader(store), 20, K, seed=2)
     truth = brute_force(store, probe)
     ranking = {}
     for row, query in enumerate(probe.queries):
@@ -89,7 +90,7 @@ def test_recall_is_the_share_of_exact_neighbours_that_are_found(store, share):
 def test_entries_tied_with_the_kth_count_as_found(tmp_path):
     keys = many_ties(3000, 2)
     store = Store.open(make_store(tmp_path / "ties.store", keys, [30] * 100))
-    probe = draw_probe(store.corpus(), store.datastore(), 20, K, seed=2)
+    probe = draw_probe(store.corpus(), GuardedReader(store), 20, K, seed=2)
     truth = brute_force(store, probe)
     backwards = {
         query.tobytes(): np.lexsort((-np.arange(3000), truth[row]))
@@ -112,7 +113,7 @@ def test_a_built_index_reports_the_recall_that_its_searcher_has(indexed):
         report = opened.layout.recall
         assert report["recall"] >= least
         assert report["reached"] == (report["recall"] >= report["target"])
-        probe = draw_probe(store.store.corpus(), store.store.datastore(), 32, 32, seed=1)
+        probe = draw_probe(store.store.corpus(), GuardedReader(store.store), 32, 32, seed=1)
         measure = Measure(probe, exact_of(store.store, probe), store.store.datastore().keys)
         with store.searcher(name) as searcher:
             assert measure.recall(searcher) == pytest.approx(report["recall"], abs=1e-5)

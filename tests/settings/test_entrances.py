@@ -59,7 +59,7 @@ def test_whole_numbers_come_as_text_from_flags_and_as_themselves_from_files(numb
     assert make_group(TokenizeSettings, {}, {"unit_bytes": number}).unit_bytes == number
 
 
-@given(number=st.floats(0.001, 1e9) | st.integers(1, 100))
+@given(number=st.floats(0.001, 1e6) | st.integers(1, 100))
 def test_numbers_may_be_whole(number):
     for value in (number, str(number)):
         made = make_group(WorkerSettings, {"cpus_per_worker": value}).cpus_per_worker

@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 
 import retomaton_dist as rd
+from retomaton_dist.clustering import two_level
 from retomaton_dist.errors import BadInput, ConfigMismatch, DamagedStore, StageMissing
 from retomaton_dist.settings import ClusterSettings
-from retomaton_dist.stages import cluster as cluster_stage
+from retomaton_dist.stages import kmeans
 from storage.store import Store
 from storage.verify import verify
 from tests.conftest import ROOT
@@ -57,9 +58,8 @@ def test_every_entry_is_in_the_state_of_its_nearest_centroid(clustered):
 
 
 def test_the_number_of_states_is_found_out(small_store):
-    datastore = Store.open(small_store.path).datastore()
-    recipe = cluster_stage.resolve(ClusterSettings(), datastore)
-    assert recipe.states == datastore.shape.entries // 100
+    shape = Store.open(small_store.path).shape()
+    assert kmeans.resolve(ClusterSettings(), shape).states == shape.entries // 100
 
 
 @pytest.mark.parametrize("workers", [1, 3])
@@ -73,7 +73,8 @@ def test_the_states_do_not_depend_on_the_number_of_workers(clustered, store, wor
 
 @pytest.mark.slow
 def test_nor_do_those_of_the_two_level_path(store, monkeypatch):
-    monkeypatch.setattr(cluster_stage, "wants_two_levels", lambda *_: True)
+    monkeypatch.setattr(two_level, "PLAIN_WORK", 0)
+    monkeypatch.setattr(two_level, "PLAIN_STATES", 0)
     one, three = (
         rd.cluster(store, name=f"w{workers}", states=40, workers=workers, **QUIET).states(
             f"w{workers}"
@@ -161,7 +162,7 @@ def test_verify_finds_a_flipped_bit_in_every_file_of_a_clustering(clustered, tmp
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"states": 0}, "--states 0: choose from 1"),
+        ({"states": 0}, "--states 0: at least 1 is needed"),
         ({"states": 10**9}, "choose from 1 to the number of entries"),
         ({"iterations": 0}, "--iterations 0"),
         ({"states": 50, "sample": 10}, "fewer entries than the 50 states"),

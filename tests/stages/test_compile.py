@@ -12,7 +12,6 @@ from retomaton_dist.automaton.automaton import Automaton
 from retomaton_dist.automaton.layout import slot_order
 from retomaton_dist.automaton.pieces import pieces
 from retomaton_dist.errors import BadInput, DamagedStore, NotAStore, StageMissing
-from storage.states import States
 from storage.store import Store
 from storage.verify import verify
 from tests.automaton.make import arrange
@@ -83,10 +82,8 @@ def test_a_state_larger_than_a_unit_comes_in_pieces_of_about_a_unit(clustered, m
     store = Store.open(clustered)
     values = store.datastore().values
     numbers = np.random.default_rng(seed).integers(0, others + 1, ENTRIES).astype(np.uint32)
-    made = States(store.path, "kmeans", others + 1, store.datastore())
-    made.__dict__["state_of_entry"] = numbers
     wanted = np.flatnonzero(numbers == 0).tolist()
-    found = list(pieces(made, 0, 1, len(wanted), most))
+    found = list(pieces(numbers, values, 0, 1, len(wanted), most))
     assert max(len(piece.entries) for piece in found) < 2 * most
     entries = np.concatenate([piece.entries for piece in found]).tolist()
     assert entries == sorted(wanted, key=lambda entry: (values[entry], entry))

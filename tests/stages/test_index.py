@@ -120,7 +120,7 @@ def test_auto_says_what_it_took_and_why(copied, command, ray_local):
         (["--factory", "Foo"], "could not parse index string Foo"),
         (["--factory", "IVF16,PQ3"], "multiple of the number of subquantizers"),
         (["--factory", "IVF9999,Flat"], "9,999 centroids to train, the store's 8,000 entries"),
-        (["--shards", "5"], "whole chunks, of which the store has 4"),
+        (["--shards", "5"], "whole chunks, of which there are 4"),
         (["--factory", "IVF16,Flat", "--parameters", "nprob=3"], "it has nprobe"),
         (["--factory", "Flat", "--nprobe", "3"], "this index has no such parameter"),
         (["--target-recall", "1.5"], "must be above 0, at most 1"),
