@@ -9,7 +9,7 @@ from retomaton_dist.search.merge import merge, settle, tidy
 
 @st.composite
 def shard_results(draw):
-    """Results of 1-4 shards for one query: sorted, shards in the order of entries, gaps at the end."""
+    """Results of 1-4 shards for one query, sorted, gaps at the end; shards in order of entries."""
     parts, start = [], 0
     for _ in range(draw(st.integers(1, 4))):
         size = draw(st.integers(0, 6))
