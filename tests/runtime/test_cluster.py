@@ -121,19 +121,20 @@ def test_a_session_starts_ray_when_first_needed_and_ends_what_it_started():
 
 
 LOGICAL_GPUS = """
-import json, ray
+import functools, json, os, ray
 from retomaton_dist.runtime.session import Session
 from retomaton_dist.settings import WorkerSettings
 from tests.runtime.workers import Gpus
 ray.init(address="local", num_cpus=2, num_gpus=2, include_dashboard=False, log_to_driver=False)
-with Session(WorkerSettings()) as session, session.pool(Gpus, gpu=True) as pool:
+make = functools.partial(Gpus, os.environ["MARKS"], 2)
+with Session(WorkerSettings()) as session, session.pool(make, gpu=True) as pool:
     print(json.dumps([vars(session.crew(gpu=True)), [found for _, found in pool.run(range(6))]]))
 """
 
 
 @pytest.mark.slow
-def test_one_actor_per_gpu_each_with_its_own():
-    crew, found = in_a_process_of_its_own(LOGICAL_GPUS)
+def test_one_actor_per_gpu_each_with_its_own(tmp_path):
+    crew, found = in_a_process_of_its_own(LOGICAL_GPUS, MARKS=str(tmp_path))
     assert crew == {"workers": 2, "cpus": 1.0, "gpus": 1.0, "threads": 1}
     assert len(found) == 6
     actors = {pid: (tuple(gpus), visible) for pid, gpus, visible in found}
@@ -160,31 +161,28 @@ def test_a_cluster_without_a_cpu_is_refused():
 
 
 UNREACHABLE = """
-import json, os, time
+import json, os
 from retomaton_dist.errors import ClusterError
 from retomaton_dist.runtime.session import Session
 from retomaton_dist.settings import WorkerSettings
-start = time.monotonic()
 try:
     with Session(WorkerSettings(address=os.environ["WHERE"])) as session:
         session.crew(gpu=False)
 except ClusterError as error:
-    print(json.dumps([str(error), time.monotonic() - start]))
+    print(json.dumps(str(error)))
 """
 
 
 def test_an_address_that_nobody_listens_at_is_an_error_after_a_while():
-    message, seconds = in_a_process_of_its_own(UNREACHABLE, WHERE="127.0.0.1:9")
+    message = in_a_process_of_its_own(UNREACHABLE, WHERE="127.0.0.1:9")
     assert "127.0.0.1:9" in message
     assert "\n" not in message
-    assert seconds < 60
 
 
 @pytest.mark.slow
 def test_an_address_where_something_else_listens_is_an_error_after_a_while():
     with socket.create_server(("127.0.0.1", 0)) as silent:
         where = f"127.0.0.1:{silent.getsockname()[1]}"
-        message, seconds = in_a_process_of_its_own(UNREACHABLE, WHERE=where)
+        message = in_a_process_of_its_own(UNREACHABLE, WHERE=where)
     assert where in message
     assert "\n" not in message
-    assert seconds < 180

@@ -118,7 +118,7 @@ def test_without_units_no_actor_is_started(tmp_path):
 
 
 def test_no_more_actors_than_units_are_started_and_each_gets_one(tmp_path):
-    work_off(partial(workers.Slow, tmp_path), range(2), count=4)
+    work_off(partial(workers.Together, tmp_path, 2), range(2), count=4)
     assert len(pids(tmp_path)) == 2
 
 
@@ -146,7 +146,7 @@ def test_an_actor_killed_from_outside_is_replaced(tmp_path):
 
     killer = threading.Thread(target=kill_first)
     killer.start()
-    found = work_off(partial(workers.Slow, tmp_path), range(4))
+    found = work_off(partial(workers.StuckOnce, tmp_path), range(4))
     killer.join()
     assert sorted(found) == [(unit, 2 * unit) for unit in range(4)]
     assert len(pids(tmp_path)) == 2
@@ -199,7 +199,7 @@ def test_others_do_the_work_of_an_actor_that_cannot_be_replaced(ray_local, tmp_p
     def make_rival():
         nonlocal rival
         wait_for(lambda: pids(tmp_path), "a process at work")
-        rival = ray_local.remote(workers.Gpus).options(num_cpus=2).remote()
+        rival = ray_local.remote(workers.Doubler).options(num_cpus=2).remote(tmp_path)
 
     thread = threading.Thread(target=make_rival)
     thread.start()

@@ -30,16 +30,32 @@ def pids(folder):
     return {int(path.name.split("-")[1]) for path in Path(folder).iterdir()}
 
 
+def wait_until(condition):
+    """Return once it holds; whoever waits in vain is ended by the test's own limit."""
+    while not condition():
+        time.sleep(0.005)
+
+
 class FirstUnitLast(Doubler):
+    """Unit 0 ends when eleven others have."""
+
     def run(self, unit):
-        time.sleep(5.0 if unit == 0 else 0.01)
+        if unit == 0:
+            wait_until(lambda: len(marks(self.folder)) > 10)
         return super().run(unit)
 
 
-class Slow(Doubler):
+class Together(Doubler):
+    """No unit ends before as many processes are at work as there should be."""
+
+    def __init__(self, folder, processes):
+        super().__init__(folder)
+        self.processes = processes
+
     def run(self, unit):
-        time.sleep(0.5)
-        return super().run(unit)
+        result = super().run(unit)
+        wait_until(lambda: len(pids(self.folder)) >= self.processes)
+        return result
 
 
 class KilledOnce(Doubler):
@@ -145,11 +161,11 @@ def _blas_threads(np):
     return 1 + psutil.Process().num_threads() - before
 
 
-class Gpus:
+class Gpus(Together):
     """Tells which GPUs Ray has given to its actor."""
 
     def run(self, unit):
         import ray
 
-        time.sleep(0.3)
+        super().run(unit)
         return os.getpid(), tuple(ray.get_gpu_ids()), os.environ.get("CUDA_VISIBLE_DEVICES")
