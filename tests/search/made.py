@@ -43,7 +43,7 @@ def _tokenize(writer, lengths):
 
 def _extract(writer, keys, chunk_entries):
     shape = Shape(*keys.shape, chunk_entries)
-    config = {"made": True}
+    config = {"unit_chunks": 1}
     writer.begin("extract", config, shape.chunks, {})
     files = datastore.create(writer.path, shape)
     words = corpus.Corpus(writer.path, 0, 50)
