@@ -1,6 +1,6 @@
 """Search: sharded against unsharded FAISS, the service against one process, and memory.
 
-    python tests/benchmarks/search.py [--entries 200000] [--repeats 7]
+    python -m tests.benchmarks.search [--entries 200000] [--repeats 7]
 
 All ratios come from one run whose repeats are interleaved; the fastest of each counts.
 """
@@ -129,30 +129,25 @@ def resident(status, tiny_status):
 
 
 def planned_index(path, shards):
-    """An index that is planned but not built, to be filled without Ray."""
+    """An index that is planned but not built, and what does single units of it without Ray."""
     from retomaton_dist.settings import IndexSettings
     from retomaton_dist.stages.index import plan_index
+    from retomaton_dist.stages.runner import Recorder
     from storage.store import Store
 
     settings = IndexSettings(name="memory", factory="IVF256,SQ8", shards=shards, sample=10_240)
-    return plan_index(Store.open(path), settings, 1)
+    plan = plan_index(Store.open(path), settings, 1)
+    return plan, Recorder(Path(path), plan.name, plan.config_hash, plan.worker())
 
 
 def fill_shard(path, shards):
     """Fill shard 0 in this process and print its peak; the kernel counts mapped keys as well."""
-    from retomaton_dist.stages.index_worker import ShardWorker
-    from storage import files
-
-    planned = planned_index(path, shards)
-    folder = planned.task.store / "index/memory"
-    trained = files.digest_of(folder / "trained.faiss")
+    plan, recorder = planned_index(path, shards)
     before = peak_bytes()
-    ShardWorker(planned.task, planned.keys, planned.probe, trained).run(
-        (0, planned.layout.spans[0])
-    )
-    size = (folder / "shard-00000.faiss").stat().st_size
+    recorder.run((0, plan.units[0]))
+    size = (Path(path) / "index/memory/shard-00000.faiss").stat().st_size
     print(
-        f"  {planned.layout.entries:>9,} entries in {shards} shards: peak {peak_bytes() / 1e6:.0f} "
+        f"  {plan.layout.entries:>9,} entries in {shards} shards: peak {peak_bytes() / 1e6:.0f} "
         f"MB, of which {before / 1e6:.0f} MB before filling; shard {size / 1e6:.0f} MB",
         flush=True,
     )
@@ -166,14 +161,14 @@ def peak_bytes():
 
 def build_memory(folder, entries):
     """Twice: shards of the same size, of stores that differ by four."""
-    from retomaton_dist.stages.index_worker import TrainWorker
     from tests.search.made import make_store
 
     for times, shards in ((1, 2), (4, 8)):
         count = entries * times
         path = make_store(folder / f"m{times}.store", made_keys(count), [100] * (count // 100))
-        planned = planned_index(path, shards)
-        TrainWorker(planned.task, planned.keys.datastore, planned.sample, 1).run(planned.training)
+        plan, recorder = planned_index(path, shards)
+        [training], _ = plan.rounds
+        recorder.run((training, plan.units[training]))
         script = f"from tests.benchmarks.search import fill_shard as f; f({str(path)!r}, {shards})"
         root = Path(__file__).parents[2]
         environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
