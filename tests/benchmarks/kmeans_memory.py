@@ -12,20 +12,26 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
+import torch
 
+from retomaton_dist.clustering.draw import first_centroids
+from retomaton_dist.clustering.lloyd import LloydProgress, Stop, lloyd
+from retomaton_dist.clustering.products import Blocking
+from retomaton_dist.runtime.session import Session
+from retomaton_dist.settings import WorkerSettings
+from retomaton_dist.stages.kmeans import SUMS_MEMORY
+from retomaton_dist.stages.kmeans_shares import Sample, TeamShares
 from storage.datastore import choose_chunk_entries
+from storage.guarded import GuardedReader
 from storage.store import Store
 from tests.benchmarks.memory import Peak, own_memory
+from tests.search.made import make_store
 
 STATES, DIMENSION, ITERATIONS = 1000, 256, 2
 
 
 def cluster(path, answer):
     """Run k-means over all keys of the store; report the growth of memory at its peak."""
-    import torch
-
-    from storage.guarded import GuardedReader
-
     torch.set_num_threads(1)
     reader = GuardedReader(Store.open(path))
     lloyd_over(reader, np.arange(2 * STATES), 1)
@@ -37,14 +43,6 @@ def cluster(path, answer):
 
 def lloyd_over(reader, entries, iterations):
     """Train as the stage does, with the one worker of `--workers 0`."""
-    from retomaton_dist.clustering.draw import first_centroids
-    from retomaton_dist.clustering.lloyd import LloydProgress, Stop, lloyd
-    from retomaton_dist.clustering.products import Blocking
-    from retomaton_dist.runtime.session import Session
-    from retomaton_dist.settings import WorkerSettings
-    from retomaton_dist.stages.kmeans import SUMS_MEMORY
-    from retomaton_dist.stages.kmeans_shares import Sample, TeamShares
-
     with (
         Session(WorkerSettings(workers=0)) as session,
         TeamShares(Sample(reader, entries), Blocking(), session) as shares,
@@ -54,8 +52,6 @@ def lloyd_over(reader, entries, iterations):
 
 
 def main():
-    from tests.search.made import make_store
-
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rows", type=int, nargs=2, default=[100_000, 400_000])
     context = multiprocessing.get_context("spawn")

@@ -13,9 +13,19 @@ import tempfile
 import time
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[2]))
-
 import numpy as np
+import ray
+
+import retomaton_dist as rd
+from retomaton_dist.runtime.search_service import SearchService
+from retomaton_dist.search.layout import IndexFiles
+from retomaton_dist.search.library import faiss
+from retomaton_dist.settings import IndexSettings
+from retomaton_dist.stages.index import plan_index
+from retomaton_dist.stages.runner import Recorder
+from storage.store import Store
+from tests.conftest import ROOT
+from tests.search.made import make_store
 
 BATCH, K, DIMENSION, PROBES = 256, 1024, 256, 32
 
@@ -32,9 +42,6 @@ def made_keys(entries, seed=0):
 
 def build(path, entries, shards, cells):
     """A store of made keys with one index."""
-    import retomaton_dist as rd
-    from tests.search.made import make_store
-
     make_store(path, made_keys(entries), [100] * (entries // 100))
     return rd.index(
         path, factory=f"IVF{cells},SQ8", shards=shards, workers=2, sample=40 * cells,
@@ -44,8 +51,6 @@ def build(path, entries, shards, cells):
 
 def unsharded(store):
     """One plain FAISS index with the same codebook, in memory, all keys in it."""
-    from retomaton_dist.search.library import faiss
-
     index = faiss.read_index(str(store.path / "index/default/trained.faiss"))
     datastore = store.store.datastore()
     for chunk in range(datastore.shape.chunks):
@@ -69,10 +74,6 @@ def interleaved(repeats, **calls):
 
 def throughput(store, repeats):
     """Batches of 256 queries: one index, two shards in this process, two actors."""
-    from retomaton_dist.runtime.search_service import SearchService
-    from retomaton_dist.search.layout import IndexFiles
-    from retomaton_dist.search.library import faiss
-
     faiss.omp_set_num_threads(2)
     queries = made_keys(BATCH, seed=1).astype(np.float32)
     index, local = unsharded(store), store.searcher()
@@ -98,9 +99,6 @@ def transport(tiny, local_seconds, repeats):
     It depends on the batch, k and the number of shards alone, and takes so little time that
     the fastest of many repeats is not disturbed by other load.
     """
-    from retomaton_dist.runtime.search_service import SearchService
-    from retomaton_dist.search.layout import IndexFiles
-
     queries, local = made_keys(BATCH, seed=1).astype(np.float32), tiny.searcher()
     with SearchService.start(IndexFiles.open(tiny.store, "default")) as service:
         seconds = interleaved(
@@ -130,11 +128,6 @@ def resident(status, tiny_status):
 
 def planned_index(path, shards):
     """An index that is planned but not built, and what does single units of it without Ray."""
-    from retomaton_dist.settings import IndexSettings
-    from retomaton_dist.stages.index import plan_index
-    from retomaton_dist.stages.runner import Recorder
-    from storage.store import Store
-
     settings = IndexSettings(name="memory", factory="IVF256,SQ8", shards=shards, sample=10_240)
     plan = plan_index(Store.open(path), settings, 1)
     return plan, Recorder(Path(path), plan.name, plan.config_hash, plan.worker())
@@ -161,8 +154,6 @@ def peak_bytes():
 
 def build_memory(folder, entries):
     """Twice: shards of the same size, of stores that differ by four."""
-    from tests.search.made import make_store
-
     for times, shards in ((1, 2), (4, 8)):
         count = entries * times
         path = make_store(folder / f"m{times}.store", made_keys(count), [100] * (count // 100))
@@ -170,9 +161,8 @@ def build_memory(folder, entries):
         [training], _ = plan.rounds
         recorder.run((training, plan.units[training]))
         script = f"from tests.benchmarks.search import fill_shard as f; f({str(path)!r}, {shards})"
-        root = Path(__file__).parents[2]
         environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-        subprocess.run([sys.executable, "-c", script], cwd=root, env=environment, check=True)
+        subprocess.run([sys.executable, "-c", script], cwd=ROOT, env=environment, check=True)
 
 
 def main():
@@ -181,8 +171,6 @@ def main():
     parser.add_argument("--entries", type=int, default=200_000)
     parser.add_argument("--repeats", type=int, default=7)
     chosen = parser.parse_args()
-    import ray
-
     ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
