@@ -5,6 +5,8 @@ BIN := $(VENV)/bin
 # faiss-cpu and faiss-gpu exclude each other: `make demo FAISS=gpu` on a machine with a GPU.
 FAISS ?= cpu
 INSTALLED := $(VENV)/.installed-$(FAISS)
+# What lies beside the benchmarks and measures nothing by itself is left out.
+BENCHMARKS := $(filter-out __init__ memory small_store test_%,$(basename $(notdir $(wildcard tests/benchmarks/*.py))))
 
 .PHONY: demo test test-slow lint bench clean help
 
@@ -35,8 +37,8 @@ test-slow: lint
 	$(BIN)/pytest -m slow
 
 bench: $(INSTALLED)
-	for script in tests/benchmarks/*.py; do \
-	    name=$$(basename $$script .py); echo "== $$name"; $(BIN)/python -m tests.benchmarks.$$name || exit 1; \
+	for name in $(BENCHMARKS); do \
+	    echo "== $$name"; $(BIN)/python -m tests.benchmarks.$$name || exit 1; \
 	done
 
 clean:

@@ -170,7 +170,7 @@ def _complete(
 def _run_units(store: Path, plan: Plan[Payload], missing: set[int], session: Session) -> None:
     if not missing:
         return
-    make = partial(_Recorder, store, plan.name, plan.config_hash, plan.worker())
+    make = partial(Recorder, store, plan.name, plan.config_hash, plan.worker())
     before = sum(plan.work) - sum(plan.work[unit] for unit in missing)
     mode, summed = session.settings.progress, dict[str, float]()
     with (
@@ -184,7 +184,7 @@ def _run_units(store: Path, plan: Plan[Payload], missing: set[int], session: Ses
                 progress.advance(plan.work[unit], plan.shown(summed, progress.seconds))
 
 
-class _Recorder(Generic[Payload]):
+class Recorder(Generic[Payload]):
     """Declares units done, in the actor that has just made them durable."""
 
     def __init__(

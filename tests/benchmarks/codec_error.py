@@ -1,17 +1,21 @@
 """How far the codec's distances are from those of the keys themselves, on a store's real keys.
 
     python -m tests.benchmarks.codec_error wiki.store [--code-size 64] [--cells 1024 4096]
+    python -m tests.benchmarks.codec_error --small
 
-The store is only read. Codebooks are trained on a sample of its keys, as the stage `codec` does;
-then `--pool` other keys are encoded, and `--queries` further ones ask for their distances to all of
-the pool. Reported are errors relative to the exact distance, over the whole pool and over each
-query's `--near` nearest, which is what a walk or a search weighs; correlations are within a query,
-on average. Pairs of equal keys (the first entries of documents) have no relative error and do not
-count. `recall` is how many of the near ones the codec also ranks among its as many nearest.
+The store is only read; `--small` makes one, only to show that all of this works. Codebooks are
+trained on a sample of its keys, as the stage `codec` does; then `--pool` other keys are encoded,
+and `--queries` further ones ask for their distances to all of the pool. Reported are errors
+relative to the exact distance, over the whole pool and over each query's `--near` nearest, which is
+what a walk or a search weighs; correlations are within a query, on average. Pairs of equal keys
+(the first entries of documents) have no relative error and do not count. `recall` is how many of
+the near ones the codec also ranks among its as many nearest.
 """
 
 import argparse
+import tempfile
 import time
+from pathlib import Path
 
 import numpy as np
 
@@ -24,6 +28,7 @@ from retomaton_dist.codec.training import (
     train,
 )
 from storage.store import Store
+from tests.benchmarks.small_store import build_small
 
 
 def distances(queries, keys):
@@ -78,10 +83,18 @@ def main():
     parser.add_argument("--pool", type=int, default=100_000)
     parser.add_argument("--queries", type=int, default=50)
     parser.add_argument("--near", type=int, default=1024)
+    parser.add_argument("--small", action="store_true", help="a store made on the spot, no figures")
     given = parser.parse_args()
-    if given.store is None:
-        print("no store given: `python -m tests.benchmarks.codec_error STORE`")
-        return
+    with tempfile.TemporaryDirectory() as folder:
+        if given.small:
+            given.store = build_small(Path(folder)).path
+        if given.store:
+            measure_all(given)
+        else:
+            print("no store given: `python -m tests.benchmarks.codec_error STORE`")
+
+
+def measure_all(given):
     keys = Store.open(given.store).datastore().keys
     entries, dimension = keys.shape
     sizes = min(given.sample, entries // 2), min(given.pool, entries // 3), given.queries

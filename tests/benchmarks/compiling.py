@@ -9,9 +9,10 @@ numpy, which are faster than scipy's own. We check our sources' digests, make al
 among them, durably, and take their digests. Codes are there already: training and encoding are not
 counted. `layout` is what the two have in common and more: the order of all entries with their
 values, states, slots and next slots, as `arrange` makes it in memory, without codes, files and
-digests. Each contestant runs in a process of its own; ours as workers without Ray, threads here,
-one per core as in the stage's default. Memory is the growth of the process's own memory (anonymous
-pages: no file's) at its peak.
+digests. Each contestant runs in a process of its own; ours without Ray: one worker is the stage as
+`--workers 0` runs it; for more of them the same units, recorded as the stage records them, are done
+by threads, one per core as in the stage's default, and the stage finds them done and finishes.
+Memory is the growth of the process's own memory (anonymous pages: no file's) at its peak.
 """
 
 import argparse
@@ -26,10 +27,12 @@ from pathlib import Path
 
 import numpy as np
 
-from retomaton_dist.stages.compile import finish, shares
-from retomaton_dist.stages.compile_worker import ROUNDS, Blueprint, CompileWorker
-from retomaton_dist.stages.runner import Plan
-from storage import codec, columns, datastore, preallocated, records, states
+from retomaton_dist.runtime.session import Session
+from retomaton_dist.settings import WorkerSettings
+from retomaton_dist.stages.compile import CompilePlan
+from retomaton_dist.stages.compile_worker import Blueprint
+from retomaton_dist.stages.runner import Recorder, made_with, run_stage
+from storage import codec, columns, datastore, records, states
 from storage.automaton import AutomatonShape
 from storage.canonical import content_hash
 from storage.codec import CodecFiles
@@ -89,23 +92,34 @@ def write_codes(path, entries, random):
     return files
 
 
-def ours(path, unit_entries, workers):
-    """Run all units in this process, as so many workers would."""
+def planned(path, unit_entries):
+    """The stage, before it runs; codes are of wider keys than the store's."""
     store = Store.open(path)
     clustering = store.states("kmeans")
     entries = clustering.datastore.shape.entries
     shape = AutomatonShape(entries, clustering.count, WIDTH, "pq", CODE_SIZE, CELLS)
     files = CodecFiles(codec.folder_of(path, "pq"), entries, WIDTH, CODE_SIZE, CELLS)
     blueprint = Blueprint(store, "kmeans", clustering, shape, files, unit_entries)
-    units = list(enumerate(shares(blueprint)))
-    plan = Plan("compile/kmeans", {"bench": 1}, units, [1] * len(units), "entries")
-    with writing(path) as writer, ThreadPoolExecutor(workers) as pool:
-        writer.begin(plan.name, plan.config, len(units), {})
-        preallocated.preallocate(blueprint.parts, blueprint.filled())
-        worker = CompileWorker(blueprint, plan.config_hash)
-        for kind in ROUNDS:
-            list(pool.map(worker.run, [unit for unit in units if unit[1].kind == kind]))
-        finish(writer, plan, blueprint)
+    return CompilePlan(blueprint, "kmeans", "codec/pq")
+
+
+def ours(path, unit_entries, workers):
+    """Run the stage in this process, as so many workers would."""
+    plan = planned(path.resolve(), unit_entries)
+    with writing(path) as writer, Session(WorkerSettings(workers=0, progress="none")) as session:
+        if workers > 1:
+            do_units(writer, plan, workers)
+        run_stage(writer, plan, session)
+
+
+def do_units(writer, plan, workers):
+    """Have threads do all units, round after round; the stage is not finished then."""
+    writer.begin(plan.name, plan.config, len(plan.units), made_with(plan.gpu))
+    plan.prepare()
+    recorder = Recorder(writer.path.resolve(), plan.name, plan.config_hash, plan.worker())
+    with ThreadPoolExecutor(workers) as pool:
+        for numbers in plan.rounds:
+            list(pool.map(recorder.run, [(number, plan.units[number]) for number in numbers]))
 
 
 def theirs(path, *_):

@@ -1,11 +1,13 @@
 """Evaluating a text: a whole figure against one kNN-LM pass, and live searches saved.
 
     python -m tests.benchmarks.evaluation law.store --text law/test.en [--positions 4000]
+    python -m tests.benchmarks.evaluation --small
 
-One worker with one thread, without Ray; the store needs an index and the automaton `kmeans`. The
-peer is a kNN-LM pass over the same documents in the same blocks: the LM, a search at every
-position, its candidates measured and summed. Live passes run in lock-step over the same lanes.
-Without a store it says so and ends.
+The stage's worker with one thread, without Ray; the store needs an index and the automaton
+`kmeans`. The peer is a kNN-LM pass over the same documents in the same blocks: the LM, a search at
+every position, its candidates measured and summed. Live passes run in lock-step over the same
+lanes.
+Without a store it says so and ends; `--small` makes one, only to show that all of this works.
 """
 
 import argparse
@@ -29,10 +31,12 @@ from retomaton_dist.scores.walks import WalkSpec, forgetful
 from retomaton_dist.settings import PRESETS, EvaluateSettings, WorkerSettings
 from storage.store import writing
 from tests.benchmarks.memory import Peak
+from tests.benchmarks.small_store import build_small
 
 TAUS = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, math.inf)
 LIVE_TAUS = (1.0, 16.0, 64.0)
 TEMPERATURES = (4.0, 8.0, 16.0)
+ALONE = WorkerSettings(workers=0, progress="none")
 
 
 def make_job(given, folder, session):
@@ -40,8 +44,7 @@ def make_job(given, folder, session):
     settings = EvaluateSettings(text=(given.text,), split=given.split, model=given.model)
     settings = replace(settings, lambda_=0.5, temperature=8.0, automata="kmeans", index=given.index)
     prepared = prepare(given.store, settings, PRESETS[given.preset], session)
-    cut = given.split, "text"
-    planned = plan_text("--text", settings.text, *cut, prepared.store, prepared.model)
+    planned = plan_text("--text", settings.text, folder, prepared)
     with writing(folder) as writer:
         corpus = planned.tokenize(writer, session)
     job = ScoreJob(prepared.reader(corpus), prepared.retrieval, (), TEMPERATURES, False)
@@ -50,9 +53,10 @@ def make_job(given, folder, session):
 
 def run(job, documents, passes):
     """Score the documents by each pass in turn; return the seconds of each, by part."""
-    worker = ScoreWorker(replace(job, passes=tuple(passes)), "benchmark")
-    worker.run((0, (0, documents[:1])))
-    return [worker.run((1, (which, documents))) for which in range(len(passes))]
+    worker = ScoreWorker(replace(job, passes=tuple(passes)))
+    worker.run(0, (0, documents[:1]))
+    found = [worker.run(1, (which, documents)).facts for which in range(len(passes))]
+    return [{**facts["seconds"], "positions": facts["positions"]} for facts in found]
 
 
 def foss_of(job, chosen):
@@ -110,16 +114,25 @@ def main():
     parser.add_argument("--index", default="default")
     parser.add_argument("--preset", default="reference")
     parser.add_argument("--positions", type=int, default=4000)
+    parser.add_argument("--small", action="store_true", help="a store made on the spot, no figures")
     given = parser.parse_args()
-    if not given.store or not given.text:
-        print("no store and --text were named: nothing is measured")
-        return
+    with tempfile.TemporaryDirectory() as folder:
+        if given.small:
+            made = build_small(Path(folder))
+            given.store, given.text, given.positions = made.path, str(made.text), 300
+        if given.store and given.text:
+            measure(given, Path(folder))
+        else:
+            print("no store and --text were named: nothing is measured")
+
+
+def measure(given, folder):
     print(f"{given.store}: {rd.open(given.store).entries:,} entries, preset {given.preset}")
     start = time.perf_counter()
     limit_torch(1)
     faiss.omp_set_num_threads(1)
-    with tempfile.TemporaryDirectory() as folder, Session(WorkerSettings(workers=1)) as session:
-        job, corpus = make_job(given, Path(folder) / "text", session)
+    with Session(ALONE) as session:
+        job, corpus = make_job(given, folder / "text", session)
         documents = choose_documents(corpus.lengths, given.positions)
         compare_figure(job, documents)
         compare_live(job, documents)

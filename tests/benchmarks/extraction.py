@@ -1,7 +1,8 @@
 """Extraction against a bare loop over the model, and its memory at two sizes of N.
 
-    python tests/benchmarks/extraction.py                 both models, random weights
-    python tests/benchmarks/extraction.py --model DIR     a real one instead
+    python -m tests.benchmarks.extraction                 both models, random weights
+    python -m tests.benchmarks.extraction --model DIR     a real one instead
+    python -m tests.benchmarks.extraction --small         the smaller model, little of everything
 
 The worker of the stage does its units in this process, chunks and records written durably. The
 same batches go through the model's body (embeddings, all layers, final norm; no LM head) in a
@@ -18,6 +19,7 @@ import sys
 import tempfile
 import time
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -29,9 +31,11 @@ from retomaton_dist.lm.model import LanguageModel
 from retomaton_dist.lm.reading import WindowReader
 from retomaton_dist.settings import ModelSettings
 from retomaton_dist.stages.extract import ExtractWorker, KeyReader
+from retomaton_dist.stages.runner import Recorder
 from storage import corpus, datastore
 from storage.corpus import Corpus, TokenisedDocument
 from storage.datastore import Shape
+from tests.lm.tiny import byte_level_tokenizer
 
 CONTEXT, STRIDE, BATCH_TOKENS, CHUNK = 256, 128, 4096, 4096
 WANTED = 0.90
@@ -95,14 +99,15 @@ def _by_number(kinds):
 
 
 def make_worker(store, model, entries, text):
-    """The stage's own worker, ready for the units 0..chunks-1 of one chunk each."""
+    """The stage's own worker and records, ready for the units 0..chunks-1 of one chunk each."""
     spec, _ = identify(ModelSettings(model=str(model)))
     lm = LanguageModel.load(spec, "cpu")
     words = make_corpus(store, entries, lm.vocabulary, text)
     shape = Shape(entries, lm.dimension, CHUNK)
     datastore.create(store, shape)
     reader = KeyReader(WindowReader(words, CONTEXT, STRIDE, BATCH_TOKENS), spec, "cpu")
-    return ExtractWorker("benchmark", shape, 1, reader), reader, shape
+    make = partial(ExtractWorker, shape, reader)
+    return Recorder(store, "extract", "benchmark", make), reader, shape
 
 
 WAYS = ("extraction", "full body", "body up to the key")
@@ -180,12 +185,13 @@ def show_speed(name, model, folder, units):
     return min(ratios)
 
 
-def show_memory(name, model, folder):
+def show_memory(name, model, folder, chunks):
     """Print the peak memory of a process that extracts N entries, for two sizes of N."""
     print(f"{name}, mixed: peak memory of a worker's process")
-    for entries in (4 * CHUNK, 16 * CHUNK):
+    for entries in (CHUNK * count for count in chunks):
         store = folder / f"{name}-{entries}.store"
-        line = [sys.executable, __file__, "--measure", str(store), str(model), str(entries)]
+        line = [sys.executable, "-m", "tests.benchmarks.extraction", "--measure"]
+        line += [str(store), str(model), str(entries)]
         done = subprocess.run(line, check=True, capture_output=True, text=True)
         peak, anonymous = map(int, done.stdout.split())
         print(f"  N {entries:>9,}: {peak / 1e6:,.0f} MB, {anonymous / 1e6:,.0f} MB not files")
@@ -214,6 +220,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--model", help="folder of a model to take instead of random ones")
     parser.add_argument("--units", type=int, default=6, help="units per figure")
+    parser.add_argument("--small", action="store_true", help="a quick look: one model, one unit")
     parser.add_argument("--measure", nargs=3, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     torch.set_num_threads(1)
@@ -222,21 +229,24 @@ def main():
         return 0
     with tempfile.TemporaryDirectory() as name:
         folder, worst = Path(name), []
-        for label, model in chosen_models(arguments.model, folder):
-            worst.append(show_speed(label, model, folder, arguments.units))
-            show_memory(label, model, folder)
+        units, chunks = (1, (1, 4)) if arguments.small else (arguments.units, (4, 16))
+        for label, model in chosen_models(arguments.model, folder, arguments.small):
+            worst.append(show_speed(label, model, folder, units))
+            show_memory(label, model, folder, chunks)
     print(f"worst ratio {min(worst):.2f}, wanted {WANTED:.2f}")
     return int(min(worst) < WANTED)
 
 
-def chosen_models(given, folder):
-    """The given model, or the two of random weights."""
+def chosen_models(given, folder, small):
+    """The given model, or the two of random weights; of these the smaller alone if `small`."""
     if given:
         yield Path(given).name, given
         return
-    for name, make in MODELS.items():
+    for name, make in list(MODELS.items())[: 1 if small else None]:
         torch.manual_seed(0)
         make().eval().save_pretrained(folder / name)
+        # Never used, but part of what a model is identified by.
+        byte_level_tokenizer().save_pretrained(folder / name)
         yield name, folder / name
 
 

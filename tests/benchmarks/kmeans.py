@@ -3,34 +3,38 @@
     python -m tests.benchmarks.kmeans --keys keys.npy
 
 Plain: `--states` states, training only. Two-level: the same, and the assignment of all rows. Ours
-runs in two processes of one thread each, as two actors do; FAISS in a process with two threads.
-Every contestant runs `--repeats` times in turn and its best time counts. Kernels are compiled
-before the clock starts, and so are FAISS's float32 copies made.
+runs in two actors of one thread each, over a store of the keys; FAISS in a process with two
+threads. Every contestant runs `--repeats` times in turn and its best time counts. Actors are
+started and kernels compiled before the clock starts, and so are FAISS's float32 copies made.
 """
 
 import argparse
 import multiprocessing
+import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial, reduce
-from itertools import pairwise
+from functools import partial
 from multiprocessing.connection import Connection
-from multiprocessing.shared_memory import SharedMemory
+from pathlib import Path
 
 import numpy as np
 import torch
 
 from retomaton_dist.clustering.draw import first_centroids
-from retomaton_dist.clustering.in_memory import InMemory, split_cell
 from retomaton_dist.clustering.lloyd import LloydProgress, Stop, lloyd
 from retomaton_dist.clustering.products import Blocking
-from retomaton_dist.clustering.shares import add_assigned, by_state, limited
-from retomaton_dist.clustering.sums import add_sums
 from retomaton_dist.clustering.two_level import TwoLevel, plan_cells, split_cells
+from retomaton_dist.runtime.session import Session
+from retomaton_dist.settings import WorkerSettings
+from retomaton_dist.stages.kmeans import SUMS_MEMORY
+from retomaton_dist.stages.kmeans_shares import Sample, TeamShares
+from storage.datastore import choose_chunk_entries
+from storage.guarded import GuardedReader
+from storage.store import Store
+from tests.search.made import make_store
 
 PROCESSES = 2
-SUMS_MEMORY = 256 << 20
 SPAWN = multiprocessing.get_context("spawn")
 
 
@@ -42,88 +46,7 @@ class Result:
     inertia: float
 
 
-@dataclass(frozen=True)
-class SharedKeys:
-    """Keys in shared memory, which any process can map."""
-
-    name: str
-    shape: tuple[int, int]
-
-    def mapped(self) -> tuple[SharedMemory, np.ndarray]:
-        """Return the keys, and the memory that must outlive them."""
-        memory = SharedMemory(self.name)
-        return memory, np.ndarray(self.shape, np.float16, memory.buf)
-
-
-def serve(connection: Connection, shared: SharedKeys, first: int, last: int) -> None:
-    """Be an actor: hold some rows and do what the connection says."""
-    torch.set_num_threads(1)
-    memory, keys = shared.mapped()
-    share, blocking = InMemory([keys[first:last]], Blocking()), Blocking()
-
-    def members(splits):
-        order, offsets = by_state(share.states, max(split.cell for split in splits) + 1)
-        ranges = [slice(offsets[split.cell], offsets[split.cell + 1]) for split in splits]
-        return [limited(first + order[r], split) for r, split in zip(ranges, splits, strict=True)]
-
-    def split(jobs):
-        return [split_cell(keys[rows], split, blocking) for split, rows in jobs]
-
-    calls = {"assign": share.assign, "sums": share.sums, "members": members, "split": split}
-    for name, arguments in iter(connection.recv, None):
-        connection.send(calls[name](*arguments))
-    memory.close()
-
-
-class ProcessShares:
-    """Implements `clustering.shares.Shares` over processes."""
-
-    def __init__(self, shared: SharedKeys) -> None:
-        self._memory, self._keys = shared.mapped()
-        self.rows = shared.shape[0]
-        bounds = np.linspace(0, self.rows, PROCESSES + 1).astype(int)
-        self._ends = []
-        for first, last in pairwise(bounds.tolist()):
-            here, there = SPAWN.Pipe()
-            process = SPAWN.Process(target=serve, args=(there, shared, first, last))
-            process.start()
-            self._ends.append((here, process))
-
-    def _ask(self, name: str, arguments: Sequence[tuple[object, ...]]) -> list:
-        for (end, _), given in zip(self._ends, arguments, strict=True):
-            end.send((name, given))
-        return [end.recv() for end, _ in self._ends]
-
-    def take(self, rows):
-        return self._keys[rows]
-
-    def assign(self, centroids, cells):
-        return add_assigned(self._ask("assign", [(centroids, cells)] * PROCESSES))
-
-    def sums(self, first, last):
-        return reduce(add_sums, self._ask("sums", [(first, last)] * PROCESSES))
-
-    def split(self, splits):
-        offered = self._ask("members", [(splits,)] * PROCESSES)
-        rows = [
-            limited(np.concatenate(parts), split)
-            for split, *parts in zip(splits, *offered, strict=True)
-        ]
-        jobs = list(zip(splits, rows, strict=True))
-        order = sorted(range(len(jobs)), key=lambda job: -len(rows[job]))
-        lists = [order[number::PROCESSES] for number in range(PROCESSES)]
-        found = self._ask("split", [([jobs[job] for job in chosen],) for chosen in lists])
-        pairs = [dict(zip(*pair, strict=True)) for pair in zip(lists, found, strict=True)]
-        return [reduce(dict.__or__, pairs)[job] for job in range(len(jobs))]
-
-    def close(self) -> None:
-        for end, process in self._ends:
-            end.send(None)
-            process.join()
-        self._memory.close()
-
-
-def plain(shares: ProcessShares, states: int, iterations: int) -> Result:
+def plain(shares: TeamShares, states: int, iterations: int) -> Result:
     """Train plain k-means."""
     began = time.perf_counter()
     start = LloydProgress(first_centroids(shares.rows, shares.take, states, 1))
@@ -132,7 +55,7 @@ def plain(shares: ProcessShares, states: int, iterations: int) -> Result:
     return Result(seconds, shares.assign(done.centroids, None).inertia)
 
 
-def two_level(shares: ProcessShares, states: int, iterations: int) -> Result:
+def two_level(shares: TeamShares, states: int, iterations: int) -> Result:
     """Train two-level k-means and assign all rows."""
     began = time.perf_counter()
     plan = plan_cells(shares, states, TwoLevel(), 1, Blocking())
@@ -143,14 +66,13 @@ def two_level(shares: ProcessShares, states: int, iterations: int) -> Result:
 
 
 def faiss_train(
-    connection: Connection, shared: SharedKeys, name: str, states: int, iterations: int
+    connection: Connection, store: Path, name: str, states: int, iterations: int
 ) -> None:
     """Train one of FAISS's k-means and assign all rows; send both times and the distances' sum."""
     import faiss
 
     faiss.omp_set_num_threads(PROCESSES)
-    memory, keys = shared.mapped()
-    rows = keys.astype(np.float32)
+    rows = Store.open(store).datastore().keys.astype(np.float32)
     kmeans = getattr(faiss, name)(
         rows.shape[1], states, niter=iterations, seed=1, max_points_per_centroid=len(rows)
     )
@@ -163,28 +85,29 @@ def faiss_train(
     ended = time.perf_counter()
     inertia = float(distances.sum(dtype=np.float64))
     connection.send((Result(trained - began, inertia), Result(ended - began, inertia)))
-    memory.close()
 
 
-def run_faiss(shared: SharedKeys, name: str, states: int, iterations: int) -> list[Result]:
+def run_faiss(store: Path, name: str, states: int, iterations: int) -> list[Result]:
     """Run FAISS in a process of its own: training alone, and with assignment."""
     here, there = SPAWN.Pipe()
-    process = SPAWN.Process(target=faiss_train, args=(there, shared, name, states, iterations))
+    process = SPAWN.Process(target=faiss_train, args=(there, store, name, states, iterations))
     process.start()
     results = here.recv()
     process.join()
     return results
 
 
-def run_ours(shared: SharedKeys, states: int, iterations: int) -> list[Result]:
-    """Run both paths over two processes."""
+def run_ours(store: Path, states: int, iterations: int) -> list[Result]:
+    """Run both paths over two actors."""
     torch.set_num_threads(1)
-    shares = ProcessShares(shared)
-    two_level(shares, 40, 1)
-    plain(shares, 40, 1)
-    results = [plain(shares, states, iterations), two_level(shares, states, iterations)]
-    shares.close()
-    return results
+    sample = Sample(GuardedReader(Store.open(store)), None)
+    with (
+        Session(WorkerSettings(workers=PROCESSES)) as session,
+        TeamShares(sample, Blocking(), session) as shares,
+    ):
+        two_level(shares, 40, 1)
+        plain(shares, 40, 1)
+        return [plain(shares, states, iterations), two_level(shares, states, iterations)]
 
 
 def synthetic(rows: int, dimension: int) -> np.ndarray:
@@ -199,6 +122,13 @@ def synthetic(rows: int, dimension: int) -> np.ndarray:
         home = fine[chosen.choice(4000, len(some), p=weights / weights.sum())]
         some[:] = home + 0.5 * chosen.standard_normal(some.shape)
     return keys
+
+
+def stored(path: Path, keys: np.ndarray) -> Path:
+    """Make a store of the keys, as extraction leaves it."""
+    whole, rest = divmod(len(keys), 100)
+    lengths = [100] * whole + [rest] * bool(rest)
+    return make_store(path, keys, lengths, choose_chunk_entries(*keys.shape))
 
 
 def best(results: Sequence[Result]) -> Result:
@@ -236,24 +166,28 @@ def main() -> None:
     keys = np.load(chosen.keys, mmap_mode="r")[: chosen.rows] if chosen.keys else None
     keys = synthetic(chosen.rows, 256) if keys is None else keys
     states = chosen.states or len(keys) // 100
-    memory = SharedMemory(create=True, size=keys.nbytes)
-    np.ndarray(keys.shape, np.float16, memory.buf)[:] = keys
-    shared = SharedKeys(memory.name, keys.shape)
-    contestants: dict[str, Callable[[], list[Result]]] = {
-        "faiss.Kmeans": partial(run_faiss, shared, "Kmeans", states, chosen.iterations),
-        "faiss.SuperKmeans": partial(run_faiss, shared, "SuperKmeans", states, chosen.iterations),
-        "ours": partial(run_ours, shared, states, chosen.iterations),
-    }
     print(
         f"{len(keys):,} rows of {keys.shape[1]}, {states:,} states, {chosen.iterations} iterations"
     )
+    with tempfile.TemporaryDirectory() as folder:
+        store = stored(Path(folder) / "s.store", keys)
+        print(report(compete(store, states, chosen.iterations, chosen.repeats)))
+
+
+def compete(
+    store: Path, states: int, iterations: int, repeats: int
+) -> dict[str, list[list[Result]]]:
+    """Let all take turns; return every run of each: the plain one, and that with assignment."""
+    contestants: dict[str, Callable[[], list[Result]]] = {
+        "faiss.Kmeans": partial(run_faiss, store, "Kmeans", states, iterations),
+        "faiss.SuperKmeans": partial(run_faiss, store, "SuperKmeans", states, iterations),
+        "ours": partial(run_ours, store, states, iterations),
+    }
     runs: dict[str, list[list[Result]]] = {name: [] for name in contestants}
-    for _ in range(chosen.repeats):
+    for _ in range(repeats):
         for name, run in contestants.items():
             runs[name].append(run())
-    print(report(runs))
-    memory.close()
-    memory.unlink()
+    return runs
 
 
 if __name__ == "__main__":

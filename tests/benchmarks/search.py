@@ -1,6 +1,6 @@
 """Search: sharded against unsharded FAISS, the service against one process, and memory.
 
-    python tests/benchmarks/search.py [--entries 200000] [--repeats 7]
+    python -m tests.benchmarks.search [--entries 200000] [--repeats 7]
 
 All ratios come from one run whose repeats are interleaved; the fastest of each counts.
 """
@@ -13,9 +13,19 @@ import tempfile
 import time
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[2]))
-
 import numpy as np
+import ray
+
+import retomaton_dist as rd
+from retomaton_dist.runtime.search_service import SearchService
+from retomaton_dist.search.layout import IndexFiles
+from retomaton_dist.search.library import faiss
+from retomaton_dist.settings import IndexSettings
+from retomaton_dist.stages.index import plan_index
+from retomaton_dist.stages.runner import Recorder
+from storage.store import Store
+from tests.conftest import ROOT
+from tests.search.made import make_store
 
 BATCH, K, DIMENSION, PROBES = 256, 1024, 256, 32
 
@@ -32,9 +42,6 @@ def made_keys(entries, seed=0):
 
 def build(path, entries, shards, cells):
     """A store of made keys with one index."""
-    import retomaton_dist as rd
-    from tests.search.made import make_store
-
     make_store(path, made_keys(entries), [100] * (entries // 100))
     return rd.index(
         path, factory=f"IVF{cells},SQ8", shards=shards, workers=2, sample=40 * cells,
@@ -44,8 +51,6 @@ def build(path, entries, shards, cells):
 
 def unsharded(store):
     """One plain FAISS index with the same codebook, in memory, all keys in it."""
-    from retomaton_dist.search.library import faiss
-
     index = faiss.read_index(str(store.path / "index/default/trained.faiss"))
     datastore = store.store.datastore()
     for chunk in range(datastore.shape.chunks):
@@ -69,10 +74,6 @@ def interleaved(repeats, **calls):
 
 def throughput(store, repeats):
     """Batches of 256 queries: one index, two shards in this process, two actors."""
-    from retomaton_dist.runtime.search_service import SearchService
-    from retomaton_dist.search.layout import IndexFiles
-    from retomaton_dist.search.library import faiss
-
     faiss.omp_set_num_threads(2)
     queries = made_keys(BATCH, seed=1).astype(np.float32)
     index, local = unsharded(store), store.searcher()
@@ -98,9 +99,6 @@ def transport(tiny, local_seconds, repeats):
     It depends on the batch, k and the number of shards alone, and takes so little time that
     the fastest of many repeats is not disturbed by other load.
     """
-    from retomaton_dist.runtime.search_service import SearchService
-    from retomaton_dist.search.layout import IndexFiles
-
     queries, local = made_keys(BATCH, seed=1).astype(np.float32), tiny.searcher()
     with SearchService.start(IndexFiles.open(tiny.store, "default")) as service:
         seconds = interleaved(
@@ -129,30 +127,20 @@ def resident(status, tiny_status):
 
 
 def planned_index(path, shards):
-    """An index that is planned but not built, to be filled without Ray."""
-    from retomaton_dist.settings import IndexSettings
-    from retomaton_dist.stages.index import plan_index
-    from storage.store import Store
-
+    """An index that is planned but not built, and what does single units of it without Ray."""
     settings = IndexSettings(name="memory", factory="IVF256,SQ8", shards=shards, sample=10_240)
-    return plan_index(Store.open(path), settings, 1)
+    plan = plan_index(Store.open(path), settings, 1)
+    return plan, Recorder(Path(path), plan.name, plan.config_hash, plan.worker())
 
 
 def fill_shard(path, shards):
     """Fill shard 0 in this process and print its peak; the kernel counts mapped keys as well."""
-    from retomaton_dist.stages.index_worker import ShardWorker
-    from storage import files
-
-    planned = planned_index(path, shards)
-    folder = planned.task.store / "index/memory"
-    trained = files.digest_of(folder / "trained.faiss")
+    plan, recorder = planned_index(path, shards)
     before = peak_bytes()
-    ShardWorker(planned.task, planned.keys, planned.probe, trained).run(
-        (0, planned.layout.spans[0])
-    )
-    size = (folder / "shard-00000.faiss").stat().st_size
+    recorder.run((0, plan.units[0]))
+    size = (Path(path) / "index/memory/shard-00000.faiss").stat().st_size
     print(
-        f"  {planned.layout.entries:>9,} entries in {shards} shards: peak {peak_bytes() / 1e6:.0f} "
+        f"  {plan.layout.entries:>9,} entries in {shards} shards: peak {peak_bytes() / 1e6:.0f} "
         f"MB, of which {before / 1e6:.0f} MB before filling; shard {size / 1e6:.0f} MB",
         flush=True,
     )
@@ -166,18 +154,15 @@ def peak_bytes():
 
 def build_memory(folder, entries):
     """Twice: shards of the same size, of stores that differ by four."""
-    from retomaton_dist.stages.index_worker import TrainWorker
-    from tests.search.made import make_store
-
     for times, shards in ((1, 2), (4, 8)):
         count = entries * times
         path = make_store(folder / f"m{times}.store", made_keys(count), [100] * (count // 100))
-        planned = planned_index(path, shards)
-        TrainWorker(planned.task, planned.keys.datastore, planned.sample, 1).run(planned.training)
+        plan, recorder = planned_index(path, shards)
+        [training], _ = plan.rounds
+        recorder.run((training, plan.units[training]))
         script = f"from tests.benchmarks.search import fill_shard as f; f({str(path)!r}, {shards})"
-        root = Path(__file__).parents[2]
         environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-        subprocess.run([sys.executable, "-c", script], cwd=root, env=environment, check=True)
+        subprocess.run([sys.executable, "-c", script], cwd=ROOT, env=environment, check=True)
 
 
 def main():
@@ -186,8 +171,6 @@ def main():
     parser.add_argument("--entries", type=int, default=200_000)
     parser.add_argument("--repeats", type=int, default=7)
     chosen = parser.parse_args()
-    import ray
-
     ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
