@@ -61,7 +61,7 @@ class Track:
         starts = np.arange(len(self.specs))[:, None] * len(self._documents)
         self._chosen = (starts + self._places).ravel()
         if self._forgetful:
-            self.lanes.reset(self._documents[self._places], self._chosen)
+            self.lanes.reset(self._by_lane(self._documents[self._places]), self._chosen)
         thin = self.lanes.advance(self._by_lane(tokens[self._places]), self._chosen)
         self._thin = thin.reshape(len(starts), -1)
         return self._in_some_walk(active, self._thin[self._looking])
@@ -175,6 +175,10 @@ class BlockWalk:
             for group in _grouped(specs)
         ]
 
+    def begin_after(self, tokens: NDArray[np.int32]) -> None:
+        """Say which token each document begins with, if that token has no position."""
+        self._recent[:, 0] = tokens
+
     def walk(
         self,
         reading: Reading,
@@ -238,16 +242,12 @@ class BlockWalk:
 
     def _look_up(self, recent: NDArray[np.int32], which: Mask) -> Matches:
         """The longest suffixes of these documents; of the others, nothing."""
-        made = Matches(
-            np.full((len(recent), self._k), -1),
-            np.zeros(len(recent), np.int32),
-            np.zeros(len(recent), np.int64),
-        )
-        if which.any():
-            assert self._suffixes is not None, "walks that look up suffixes are given them"
-            for column, found in zip(made, self._suffixes.look_up(recent[which], self._k)):
-                column[which] = found
-        return made
+        if self._suffixes is not None and which.any():
+            # Without tokens there is nothing to look up.
+            return self._suffixes.look_up(np.where(which[:, None], recent, -1), self._k)
+        rows = len(recent)
+        entries, lengths = np.full((rows, self._k), -1), np.zeros(rows, np.int32)
+        return Matches(entries, lengths, np.zeros(rows, np.int64))
 
     def _spread(
         self, which: Mask, found: Callable[[], NDArray[np.int64]]

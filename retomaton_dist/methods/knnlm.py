@@ -28,6 +28,11 @@ class RandomGate:
         return uniform(documents, positions) >= self.fraction
 
 
+def random_gate(fraction: float) -> RandomGate | None:
+    """A gate that drops this fraction; None if it is always open."""
+    return RandomGate(fraction) if fraction else None
+
+
 class KnnLm(Method):
     """The candidates are what the search finds; without a search, p = p_lm."""
 
@@ -45,6 +50,6 @@ class KnnLm(Method):
         """One point per fraction of dropped searches."""
         mixing = ConstantMixing(from_facts(calibrated.facts))
         for fraction in setup.fractions:
-            gate = RandomGate(fraction) if fraction else None
             facts = {**calibrated.facts, "fraction": fraction}
+            gate = random_gate(fraction)
             yield CurvePoint(self.name, self.walks(setup)[0], mixing, gate, facts)
