@@ -6,17 +6,19 @@ and lists what the narrowest holds, then what the wider ones add, as long as the
 """
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from retomaton_dist.automaton.arrays import Ids
-from retomaton_dist.automaton.contexts import NONE, Before, context_order, token_at
+from retomaton_dist.automaton.contexts import Before, context_order, first_tokens, token_at
 from retomaton_dist.codec.codec import read_only
 from retomaton_dist.compiled import Whole, compiled
 from retomaton_dist.errors import BadInput
 from storage.automaton import id_type
+from storage.suffixes import SuffixFiles
 
 
 class ContextColumns(NamedTuple):
@@ -56,12 +58,18 @@ class Suffixes:
         object.__setattr__(self, "columns", frozen)
 
     @classmethod
+    def open(cls, folder: Path) -> "Suffixes":
+        """Map a suffix index's folder: nothing is copied; truncated or foreign ones are refused."""
+        files = SuffixFiles.open(folder)
+        columns = ContextColumns(*(files.column(name) for name in ContextColumns._fields))
+        return cls(columns, files.shape.longest)
+
+    @classmethod
     def of(cls, before: Before, vocabulary: int, longest: int) -> "Suffixes":
         """Make one in memory, of the token before each entry (see `contexts`)."""
         ids = id_type(len(before))
         order = context_order(before, np.arange(len(before)), longest).astype(ids)
-        firsts = np.where(before < NONE, -2 - before, before)
-        counts = np.bincount(firsts + 1, minlength=vocabulary + 1)
+        counts = np.bincount(first_tokens(before), minlength=vocabulary + 1)
         return cls(ContextColumns(np.cumsum(counts).astype(ids), order, before), longest)
 
     @property
