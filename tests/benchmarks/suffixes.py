@@ -11,7 +11,7 @@ memory was swept, as a language model does between two of them.
 Peers, asked for the same entries or for as many:
     bisect     a plain suffix array, searched by Python's bisect for every length
     dict       a dict of all n-grams up to the same length
-    hashed     sorted hashes of all n-grams, an array per length: numpy's searchsorted
+    hashed     hash tables of all n-grams, one per length, compiled; entries may be listed twice
 """
 
 import argparse
@@ -136,7 +136,10 @@ class Dict:
 
 
 class Hashed:
-    """Sorted hashes of the n-grams of each length, and their entries."""
+    """A hash table per length: n-grams to their entries, which lie together. Compiled, as ours is.
+
+    Hashes stand for n-grams: what collides is not told apart.
+    """
 
     def __init__(self, before):
         self.columns, rolling = [], np.zeros(len(before), np.uint64)
@@ -146,22 +149,56 @@ class Hashed:
             whole &= tokens >= 0
             rolling = mixed(rolling, tokens)
             entries = np.flatnonzero(whole).astype(np.uint32)
-            order = np.argsort(rolling[entries], kind="stable")
-            self.columns.append((rolling[entries][order], entries[order]))
+            order = np.argsort(rolling[entries])
+            hashes, firsts = np.unique(rolling[entries][order], return_index=True)
+            ends = np.append(firsts[1:], len(entries))
+            size = 1 << int(1.5 * len(hashes)).bit_length()
+            table, ranges = np.zeros(size, np.uint64), np.zeros((size, 2), np.uint32)
+            insert(hashes, np.stack([firsts, ends], axis=1).astype(np.uint32), table, ranges)
+            self.columns.append((table, ranges, entries[order]))
 
     def look_up(self, recent):
         rolling = np.zeros(len(recent), np.uint64)
-        found = [np.empty(0, np.uint32)] * len(recent)
-        for length, (hashes, entries) in enumerate(self.columns):
+        lists = np.empty((LONGEST, len(recent), 2), np.int64)
+        for length, (table, ranges, _) in enumerate(self.columns):
             rolling = mixed(rolling, recent[:, length])
-            lows, highs = (np.searchsorted(hashes, rolling, side) for side in ("left", "right"))
-            for row, (low, high) in enumerate(zip(lows, highs, strict=True)):
-                if low < high:
-                    found[row] = np.concatenate([entries[low : low + K][: high - low], found[row]])
-        return [each[:K] for each in found]
+            find(rolling, table, ranges, lists[length])
+        found, counts = np.full((len(recent), K), -1), np.zeros(len(recent), np.int64)
+        for length in range(LONGEST - 1, -1, -1):
+            gather(lists[length], self.columns[length][2], found, counts)
+        return found
 
     def bytes_per_entry(self, entries):
-        return sum(array.nbytes for pair in self.columns for array in pair) / entries
+        return sum(array.nbytes for each in self.columns for array in each) / entries
+
+
+@compiled
+def insert(hashes, found, table, ranges):
+    for i in range(hashes.shape[0]):
+        place = hashes[i] & np.uint64(table.shape[0] - 1)
+        while table[place] != 0:
+            place = (place + np.uint64(1)) & np.uint64(table.shape[0] - 1)
+        table[place] = hashes[i]
+        ranges[place] = found[i]
+
+
+@compiled
+def find(hashes, table, ranges, found):
+    for i in range(hashes.shape[0]):
+        place = hashes[i] & np.uint64(table.shape[0] - 1)
+        while table[place] != 0 and table[place] != hashes[i]:
+            place = (place + np.uint64(1)) & np.uint64(table.shape[0] - 1)
+        found[i, 0], found[i, 1] = ranges[place, 0], ranges[place, 1]
+
+
+@compiled
+def gather(lists, entries, found, counts):
+    for row in range(lists.shape[0]):
+        for place in range(lists[row, 0], lists[row, 1]):
+            if counts[row] == found.shape[1]:
+                break
+            found[row, counts[row]] = entries[place]
+            counts[row] += 1
 
 
 def mixed(rolling, tokens):
@@ -172,10 +209,11 @@ def mixed(rolling, tokens):
 def peers(suffixes, before, recent):
     """Print what the other structures take."""
     some = recent[: 4 * ROWS]
-    ours = timed(lambda rows: suffixes.look_up(rows, K), some)
+    ours = timed(lambda rows: suffixes.look_up(rows, K), recent)
     took = {"bisect": timed(lambda rows: by_bisect(suffixes, rows), some[:ROWS], rounds=1)}
     hashed = Hashed(before)
-    took["hashed"] = timed(hashed.look_up, some, rounds=2)
+    hashed.look_up(some)
+    took["hashed"] = timed(hashed.look_up, recent)
     note = {"hashed": f", {hashed.bytes_per_entry(len(before)):.0f} bytes per entry"}
     if len(before) <= DICT_ENTRIES:
         start = own_memory()
@@ -183,7 +221,7 @@ def peers(suffixes, before, recent):
         took["dict"] = timed(table.look_up, some, rounds=2)
         note["dict"] = f", {(own_memory() - start) / len(before):,.0f} bytes per entry"
     for name, each in took.items():
-        print(f"{len(before):>10,} entries  {name:<8} {each:9.1f} us: {each / ours:,.0f}x ours"
+        print(f"{len(before):>10,} entries  {name:<8} {each:9.1f} us: {each / ours:,.1f}x ours"
               + note.get(name, ""))  # fmt: skip
 
 
@@ -202,7 +240,7 @@ def write_corpus(path, tokens):
 
 
 def stage(entries):
-    """Print how fast the stage is, what it needs at its peak, and what it leaves."""
+    """Say how fast the stage is, what it needs at its peak, and what it leaves."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "made.store"
         write_corpus(path, made(entries)[0])
@@ -211,8 +249,8 @@ def stage(entries):
             rd.suffix(path, unit_entries=UNIT, workers=0, progress="none")
         rate = entries / (time.perf_counter() - start)
         size = Store.open(path).stage("suffix/default").facts["bytes_per_entry"]
-    print(
-        f"{entries:>10,} entries  stage    {rate:,.0f} entries/s by one worker; units of {UNIT:,}: "
+    return (
+        f"{rate:,.0f} entries/s by one worker; units of {UNIT:,}: "
         f"{(peak.bytes - memory) / 1e6:.0f} MB at its peak; {size:.2f} bytes per entry (at most 12)"
     )
 
@@ -221,10 +259,11 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--small", action="store_true", help="10^6 entries at most")
     sizes = [10**5, 10**6] if parser.parse_args().small else [10**5, 10**6, 10**7]
-    # First, as long as this process holds nothing that could be used again; compiled before.
-    stage(1000)
-    for entries in sizes:
-        stage(entries)
+    # Before anything else, while this process holds no memory that it could use again.
+    for entries in (1000, *sizes):
+        measured = stage(entries)
+        if entries in sizes:  # the first one compiles
+            print(f"{entries:>10,} entries  stage    {measured}")
     took = {}
     for entries in sizes:
         before, recent = made(entries)[1:]
