@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         estimate,
         extract,
         index,
+        suffix,
         tokenize,
     )
     from retomaton_dist.api.evaluate import evaluate
@@ -46,6 +47,7 @@ __all__ = [
     "extract",
     "index",
     "open",
+    "suffix",
     "tokenize",
     "train_lm",
 ]
@@ -57,6 +59,7 @@ _PLACES = {
     "estimate": "retomaton_dist.api.build",
     "extract": "retomaton_dist.api.build",
     "index": "retomaton_dist.api.build",
+    "suffix": "retomaton_dist.api.build",
     "tokenize": "retomaton_dist.api.build",
     "evaluate": "retomaton_dist.api.evaluate",
     "StoreReader": "retomaton_dist.api.store",

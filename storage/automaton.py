@@ -22,20 +22,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from storage import canonical, columns, files
-from storage.errors import DamagedStore, NotAStore
+from storage.described import Kind
 from storage.files import FileDigest
 
 FOLDER = "automata"
 DESCRIPTION = "automaton.json"
-FORMAT = "retomaton-automaton"
-VERSION = 1
+_KIND = Kind("a compiled automaton", DESCRIPTION, "retomaton-automaton", 1, "compile")
 # 2^32 - 1 itself is -1 as uint32.
 _NARROW = (1 << 32) - 1
 # States are uint32 for any number of entries: only without clusters could there be more.
 MOST_STATES = 1 << 32
-
-_REMEDY = "compile the automaton anew"
 
 
 def id_type(entries: int) -> type[np.uint32] | type[np.int64]:
@@ -88,13 +84,7 @@ def write_description(
     folder: Path, shape: AutomatonShape, listed: Mapping[str, FileDigest]
 ) -> FileDigest:
     """Write what `AutomatonFiles.open` checks the columns against."""
-    value = {
-        "format": FORMAT,
-        "version": VERSION,
-        "shape": asdict(shape),
-        "bytes": {name: item.bytes for name, item in listed.items()},
-    }
-    return files.write(folder / DESCRIPTION, canonical.serialise(value))
+    return _KIND.write(folder, asdict(shape), listed)
 
 
 @dataclass(frozen=True)
@@ -107,20 +97,7 @@ class AutomatonFiles:
     @classmethod
     def open(cls, folder: Path) -> "AutomatonFiles":
         """Open a folder; a missing, foreign, newer or truncated one is refused."""
-        path = folder / DESCRIPTION
-        try:
-            value = canonical.read(path, _REMEDY)
-        except OSError as error:
-            raise NotAStore(
-                f"{folder} is not a compiled automaton: cannot read {DESCRIPTION} "
-                f"({error.strerror}); `retomaton compile STORE` makes one"
-            ) from error
-        if value.get("format") != FORMAT or value.get("version", 0) > VERSION:
-            raise NotAStore(f"{path} is of another kind or newer; upgrade retomaton_dist")
-        opened = cls(folder, AutomatonShape(**value["shape"]))
-        for name, size in value["bytes"].items():
-            opened._check_size(name, size)
-        return opened
+        return cls(folder, AutomatonShape(**_KIND.read(folder)))
 
     @property
     def codec(self) -> str:
@@ -139,18 +116,4 @@ class AutomatonFiles:
 
     def column(self, name: str) -> NDArray[Any]:
         """One column, mapped."""
-        kind, length = self.shape.columns()[name]
-        path = self.folder / f"{name}.arrow"
-        found = columns.map_columns(path, {name: kind})[name]
-        if len(found) != length:
-            raise DamagedStore(
-                f"{path} has {len(found):,} numbers instead of {length:,}; {_REMEDY}"
-            )
-        return found
-
-    def _check_size(self, name: str, expected: int) -> None:
-        path = self.folder / f"{name}.arrow"
-        size = path.stat().st_size if path.is_file() else None
-        if size != expected:
-            found = "is missing" if size is None else f"has {size:,} bytes instead of {expected:,}"
-            raise DamagedStore(f"{path} {found}; {_REMEDY}")
+        return _KIND.column(self.folder, name, *self.shape.columns()[name])

@@ -199,6 +199,18 @@ class Corpus(WithoutCaches):
         values: NDArray[np.int32] = self.tokens[entries + self.lead * document]
         return values
 
+    def before(self, first: int, last: int) -> NDArray[np.int32]:
+        """The token before each of the entries first..last-1; negative where a document begins.
+
+        There it is -1 if nothing precedes, or -2 - token if that is a token without an entry.
+        """
+        entries = np.arange(first, last)
+        document = np.searchsorted(self.first_entries, entries, side="right")
+        before: NDArray[np.int32] = self.tokens[entries + self.lead * document - 1]
+        begins = self.first_entries[document - 1] == entries
+        before[begins] = -2 - before[begins] if self.lead else -1
+        return before
+
     def pointers(self, first: int, last: int) -> NDArray[np.int64]:
         """Pointers of the entries first..last-1: the next entry, or -1 at a document's end."""
         pointers = np.arange(first + 1, last + 1, dtype=np.int64)

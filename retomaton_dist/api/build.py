@@ -14,6 +14,7 @@ from retomaton_dist.settings import (
     CorpusSettings,
     IndexSettings,
     ModelSettings,
+    SuffixSettings,
     TokenizeSettings,
     WorkerSettings,
 )
@@ -29,6 +30,7 @@ from retomaton_dist.stages.cluster import cluster as run_clustering
 from retomaton_dist.stages.compile import compile_automaton
 from retomaton_dist.stages.index import plan_index
 from retomaton_dist.stages.runner import run_stage
+from retomaton_dist.stages.suffix import plan_suffix
 from retomaton_dist.stages.tokenize import plan_tokenize
 from storage.store import Store, writing
 
@@ -75,12 +77,20 @@ def compile(store: str | Path, **settings: Any) -> StoreReader:  # noqa: A001 - 
     return run_compile(store, *split_keywords((CompileSettings, WorkerSettings), settings))
 
 
+def suffix(store: str | Path, **settings: Any) -> StoreReader:
+    """Index a store's entries by the tokens before them, or do what is missing of it.
+
+    Keywords are the flags of `retomaton suffix`; none is needed. Only `tokenize` must be finished.
+    """
+    return run_suffix(store, *split_keywords((SuffixSettings, WorkerSettings), settings))
+
+
 def build(store: str | Path, **settings: Any) -> StoreReader:
     """Run all stages, or what is missing of them.
 
     Keywords are the flags of `retomaton build`; `corpus` and `model` are needed. Settings of the
     later stages are tables, as in a TOML file: `cluster={"states": 500}`, `index={...}`,
-    `compile={...}`. All of them are checked before anything is written.
+    `compile={...}`, `suffix={...}`. All of them are checked before anything is written.
     """
     return run_build(store, build_settings(settings))
 
@@ -140,6 +150,14 @@ def run_compile(
     Store.open(store).stage(f"cluster/{settings.states}")
     with Session(workers) as session, writing(store) as writer:
         compile_automaton(writer, settings, session)
+    return StoreReader.open(store)
+
+
+def run_suffix(store: str | Path, settings: SuffixSettings, workers: WorkerSettings) -> StoreReader:
+    """Run the stage `suffix/NAME` over a store whose corpus is tokenised."""
+    planned = plan_suffix(Store.open(Path(store).resolve()), settings)
+    with Session(workers) as session, writing(store) as writer:
+        run_stage(writer, planned, session)
     return StoreReader.open(store)
 
 

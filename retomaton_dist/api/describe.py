@@ -14,6 +14,7 @@ _FOLDERS = {
     "cluster": "states",
     "codec": "codecs",
     "compile": "automata",
+    "suffix": "suffixes",
 }
 
 
@@ -131,6 +132,8 @@ def _stage_line(name: str, stage: Json) -> str:
 
 
 def _about(name: str, facts: Json) -> str:
+    if name.startswith("suffix/"):
+        return f"  up to {facts['longest']} tokens, {facts['bytes_per_entry']:.1f} bytes per entry"
     if not name.startswith("index/"):
         return ""
     from retomaton_dist.search.layout import described

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from retomaton_dist.api.describe import describe
 from retomaton_dist.errors import BadInput
-from storage import automaton
+from storage import automaton, suffixes
 from storage.canonical import Json
 from storage.corpus import Corpus, Document
 from storage.datastore import Datastore, Keys
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     import dask.array as da
 
     from retomaton_dist.automaton.automaton import Automaton
+    from retomaton_dist.automaton.suffixes import Suffixes
     from retomaton_dist.search.searcher import Searcher
 
 
@@ -183,6 +184,13 @@ class StoreReader:
 
         self.store.stage(f"compile/{name}")
         return Automaton.open(automaton.folder_of(self.path, name))
+
+    def suffixes(self, name: str = "default") -> "Suffixes":
+        """A suffix index, mapped: entries that follow the longest match of the last tokens."""
+        from retomaton_dist.automaton.suffixes import Suffixes
+
+        self.store.stage(f"suffix/{name}")
+        return Suffixes.open(suffixes.folder_of(self.path, name))
 
     def describe(self) -> Json:
         """What `retomaton inspect --json` prints."""

@@ -116,7 +116,7 @@ def _parts_of_state(
     scan = min(SCAN, most)
     counts = np.zeros(1, np.int64)
     for entries in _members(numbers, state, scan):
-        counts = _added(counts, np.bincount(values[entries]))
+        counts = added(counts, np.bincount(values[entries]))
     for low, high in ranges_within(np.concatenate([[0], np.cumsum(counts)]), most):
         held: list[Places] = []
         for entries in _members(numbers, state, scan):
@@ -136,7 +136,8 @@ def _members(numbers: NDArray[Any], state: int, scan: int) -> Iterator[Places]:
         yield np.flatnonzero(numbers[start : start + scan] == state) + start
 
 
-def _added(left: Places, right: Places) -> Places:
+def added(left: Places, right: Places) -> Places:
+    """The sum of counts, of which one may be longer."""
     total = np.zeros(max(len(left), len(right)), np.int64)
     total[: len(left)] += left
     total[: len(right)] += right

@@ -35,8 +35,8 @@ def run(call: Invocation) -> int:
 
 COMMAND = Command(
     name="build",
-    summary="Build a store: tokenize, extract, cluster, index, compile; what is up to date is "
-    "skipped.",
+    summary="Build a store: tokenize, extract, cluster, index, compile, suffix; what is up to "
+    "date is skipped.",
     groups=FLAGGED,
     arguments=add_arguments,
     run=run,
@@ -46,7 +46,8 @@ COMMAND = Command(
         what would it take, stage by stage?
           retomaton build law.store --corpus law/train.en --split line --model gpt2 --dry-run
 
-        settings of later stages come from the file's tables, [cluster], [index] and [compile]:
+        settings of later stages come from the file's tables, [cluster], [index], [compile] and
+        [suffix]:
           retomaton build --config build.toml
 
         killed? the same command again does only what is missing.

@@ -88,7 +88,8 @@ def estimate_build(store: str | Path, settings: BuildSettings) -> BuildEstimate:
         check_fit(settings, shape)
         extraction = time_extraction(store, settings, inputs, counted, session)
         rates = measure(choose_sizes(settings, shape), session)
-        work = Work(shape, session.crew(gpu=session.has_gpu()).workers, rates)
+        workers = session.crew(gpu=session.has_gpu()).workers
+        work = Work(shape, workers, rates, inputs.corpus.tokenizer.vocabulary)
     stages = (*_first_stages(extraction), *estimate_later(settings, work))
     return BuildEstimate(Path(store), extraction, rates, stages, start)
 

@@ -22,7 +22,10 @@ from retomaton_dist.stages.codec import CodecRecipe
 from retomaton_dist.stages.kmeans import SUMS_MEMORY, Recipe, resolve
 from storage.automaton import AutomatonShape
 from storage.datastore import Shape
+from storage.suffixes import SuffixShape
 
+# Of an entry whose place in context order is being found.
+SORTING_BYTES = 80
 MOST_AT_ONCE = Blocking().states
 FAISS_ITERATIONS = 10
 CODEC_ITERATIONS = 12
@@ -44,11 +47,12 @@ class StageEstimate:
 
 @dataclass(frozen=True)
 class Work:
-    """What there is to do: entries in chunks, by workers of these rates."""
+    """What there is to do: entries in chunks, of so many tokens, by workers of these rates."""
 
     shape: Shape
     workers: int
     rates: Rates
+    vocabulary: int
 
     @property
     def key_bytes(self) -> int:
@@ -69,7 +73,8 @@ def estimate_later(settings: BuildSettings, work: Work) -> list[StageEstimate]:
     recipe = _recipe(settings, work.shape)
     states, clustered = _cluster(settings, work)
     coded = [_codec(recipe, work)] if settings.compile.codec == "pq" else []
-    return [clustered, _index(settings, work), *coded, _automaton(settings, recipe, states, work)]
+    compiled = _automaton(settings, recipe, states, work)
+    return [clustered, _index(settings, work), *coded, compiled, _suffix(settings, work)]
 
 
 def choose_sizes(settings: BuildSettings, shape: Shape) -> Sizes:
@@ -229,4 +234,17 @@ def _automaton(
         seconds=entries / (work.rates.placed * work.workers)
         + work.hashing(disk)
         + disk / work.rates.hashed,
+    )
+
+
+def _suffix(settings: BuildSettings, work: Work) -> StageEstimate:
+    entries, chosen = work.shape.entries, settings.suffix
+    shape = SuffixShape(entries, work.vocabulary, chosen.longest)
+    disk = sum(kind.itemsize * length for kind, length in shape.columns().values())
+    return StageEstimate(
+        stage="suffix",
+        makes=f"suffixes/{chosen.name}: {disk / entries:.0f} bytes per entry",
+        disk=disk,
+        memory=work.memory(SORTING_BYTES * min(chosen.unit_entries, entries)),
+        seconds=entries / (work.rates.ordered * work.workers) + disk / work.rates.hashed,
     )

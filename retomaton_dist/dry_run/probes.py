@@ -13,6 +13,7 @@ import numpy as np
 import psutil
 from numpy.typing import NDArray
 
+from retomaton_dist.automaton.contexts import context_order
 from retomaton_dist.automaton.layout import slot_order
 from retomaton_dist.clustering.assign import find_among_all
 from retomaton_dist.clustering.products import Blocking
@@ -25,6 +26,7 @@ from retomaton_dist.stages.codec import CodecRecipe
 ROWS = 4096
 CELLS = 1024
 SORTED = 1 << 18
+CONTEXT = 8
 HASHED = 8 << 20
 SECONDS = 0.2
 
@@ -34,13 +36,15 @@ class Rates:
     """What one worker gets done in a second while the others work too.
 
     `products` and `searched` are multiplications of numbers, by our own k-means and by FAISS;
-    `encoded` are keys, `placed` entries brought into slot order, `hashed` bytes checked.
+    `encoded` are keys, `placed` entries brought into slot order, `ordered` into context order, and
+    `hashed` bytes checked.
     """
 
     products: float
     searched: float
     encoded: float
     placed: float
+    ordered: float
     hashed: float
     worker_bytes: float
 
@@ -96,6 +100,7 @@ class ProbeWorker:
             searched=_rate(ROWS * CELLS * dimension, self._searching()),
             encoded=_rate(ROWS, self._encoding()),
             placed=_rate(SORTED, self._placing()),
+            ordered=_rate(SORTED, self._ordering()),
             hashed=_rate(HASHED, partial(hashlib.sha256, bytes(HASHED))),
             worker_bytes=psutil.Process().memory_info().rss,
         )
@@ -128,6 +133,12 @@ class ProbeWorker:
             placed[order] = codes[entries[order]]
 
         return place
+
+    def _ordering(self) -> Callable[[], object]:
+        # Text repeats itself: as much of it as this keeps whole contexts the same.
+        tokens = np.minimum(self._random.zipf(1.3, SORTED // 4), 50_000).astype(np.int32)
+        before, entries = np.tile(tokens, 4), np.arange(SORTED)
+        return partial(context_order, before, entries, CONTEXT)
 
     def _drawn(self, *shape: int) -> NDArray[np.float32]:
         return self._random.standard_normal(shape, np.float32)

@@ -13,6 +13,7 @@ from retomaton_dist.settings.build import (
     ExtractSettings,
     IndexSettings,
     ModelSettings,
+    SuffixSettings,
     TokenizeSettings,
 )
 from retomaton_dist.settings.evaluate import (
@@ -37,6 +38,7 @@ __all__ = [
     "ModelSettings",
     "ReportSettings",
     "ServeSettings",
+    "SuffixSettings",
     "TokenizeSettings",
     "TrainSettings",
     "WalkSettings",

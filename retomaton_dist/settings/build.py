@@ -172,6 +172,15 @@ class CompileSettings(Settings):
         return self.name or self.states
 
 
+@dataclass(frozen=True, kw_only=True)
+class SuffixSettings(Settings):
+    """How entries are found by the tokens before them."""
+
+    name: str = option("of the suffix index; several may coexist", "default", names=True)
+    longest: int = option("tokens of context that are told apart", 8, least=1, most=64)
+    unit_entries: int = option("entries that a unit sorts in memory", 1 << 21, least=1)
+
+
 @dataclass(frozen=True)
 class BuildSettings:
     """Everything that says how a store is built, stage by stage, and by whom."""
@@ -184,3 +193,4 @@ class BuildSettings:
     cluster: ClusterSettings
     index: IndexSettings
     compile: CompileSettings
+    suffix: SuffixSettings

@@ -25,6 +25,7 @@ from retomaton_dist.settings.build import (
     ExtractSettings,
     IndexSettings,
     ModelSettings,
+    SuffixSettings,
     TokenizeSettings,
 )
 from retomaton_dist.settings.declaring import flag_of
@@ -47,6 +48,7 @@ GROUPS: dict[str, type[Any]] = {
     "cluster": ClusterSettings,
     "index": IndexSettings,
     "compile": CompileSettings,
+    "suffix": SuffixSettings,
     "evaluate": EvaluateSettings,
     "walk": WalkSettings,
     "report": ReportSettings,
@@ -57,7 +59,7 @@ GROUPS: dict[str, type[Any]] = {
 TOP_LEVEL = ("store",)
 # What `build` has flags for; the stages after extraction have a table each.
 FLAGGED = ("corpus", "model", "tokenize", "extract", "workers")
-TABLES = ("cluster", "index", "compile")
+TABLES = ("cluster", "index", "compile", "suffix")
 
 
 def read_file(path: str | Path) -> dict[str, Any]:
@@ -132,9 +134,10 @@ def with_tables(groups: Sequence[Any], tables: Mapping[str, Any]) -> BuildSettin
     }
     cluster: ClusterSettings = _made("cluster", given["cluster"])
     compiled = {"states": cluster.clustering, **given["compile"]}
-    index, compiles = _made("index", given["index"]), _made("compile", compiled)
+    later = cluster, _made("index", given["index"]), _made("compile", compiled)
     corpus, model, tokenize, extract, workers = groups
-    return BuildSettings(corpus, model, tokenize, extract, workers, cluster, index, compiles)
+    suffix = _made("suffix", given["suffix"])
+    return BuildSettings(corpus, model, tokenize, extract, workers, *later, suffix)
 
 
 def walk_settings(preset: str, *given: Mapping[str, Any]) -> WalkSettings:

@@ -10,7 +10,7 @@ from retomaton_dist.lm.tokenizer import check_vocabulary
 from retomaton_dist.runtime.session import Session
 from retomaton_dist.settings import BuildSettings, IndexSettings
 from retomaton_dist.settings.entrances import in_table
-from retomaton_dist.stages import cluster, compile, extract, index  # noqa: A004 - the stage
+from retomaton_dist.stages import cluster, compile, extract, index, suffix  # noqa: A004 - the stage
 from retomaton_dist.stages.extract import ExtractPlan, Windowing
 from retomaton_dist.stages.runner import run_stage
 from retomaton_dist.stages.tokenize import TokenizePlan, plan_tokenize
@@ -112,3 +112,4 @@ def build(
     store = Store.open(writer.path.resolve())
     run_stage(writer, index.plan_index(store, settings.index, session.settings.threads), session)
     compile.compile_automaton(writer, settings.compile, session)
+    run_stage(writer, suffix.plan_suffix(store, settings.suffix), session)

@@ -56,6 +56,7 @@ def test_that_of_a_build_names_every_stage_and_writes_nothing(
         ("index", "index", "derived"),
         ("compile", "codecs", "derived"),
         ("compile", "automata", "derived"),
+        ("suffix", "suffixes", "derived"),
     ]
     assert re.search(rf"^  in all +{amount} +{amount} +[\d:]+$", result.stdout, re.MULTILINE)
     assert re.search(rf"^  free +{amount} +{amount}$", result.stdout, re.MULTILINE)

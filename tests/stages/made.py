@@ -1,4 +1,4 @@
-"""A small store of random keys, as the stages before `compile` leave it, and `compile` over it."""
+"""A small store of random keys, as the stages before `compile` leave it, and stages over it."""
 
 import numpy as np
 
@@ -19,6 +19,11 @@ CONFIG = {"unit_chunks": 1}
 def compile_here(path, **settings):
     """`retomaton compile`, or what is missing of it, in this process."""
     rd.compile(path, workers=0, progress="none", **settings)
+
+
+def suffix_here(path, **settings):
+    """`retomaton suffix`, or what is missing of it, in this process."""
+    rd.suffix(path, workers=0, progress="none", **settings)
 
 
 def make_store(path, entries, dimension=DIMENSION):

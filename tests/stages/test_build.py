@@ -9,6 +9,7 @@ from retomaton_dist.dry_run.later import Work, estimate_later
 from retomaton_dist.dry_run.probes import Rates
 from retomaton_dist.errors import BadInput
 from retomaton_dist.settings.entrances import build_settings
+from storage.store import Store
 from storage.verify import verify
 from tests.cli.checks import Unchanged, check_refused, check_refused_without_a_trace
 
@@ -40,6 +41,7 @@ def test_it_ends_with_an_automaton_of_the_clustering_that_it_made(built):
     automaton = store.automaton("none")
     assert automaton.states == automaton.entries == store.entries
     assert store.searcher().search(store.rows([5]).astype("f4"), 1)[1].shape == (1, 1)
+    assert store.suffixes().entries == store.entries
     assert verify(store.store).findings == []
 
 
@@ -65,6 +67,7 @@ def test_a_second_build_rewrites_nothing(built):
         ("[index]\nfactory = 'IVF8,Odd'\n", "[index] --factory IVF8,Odd: FAISS says"),
         ("[index]\nshards = 0\n", "[index] --shards 0: at least 1 is needed"),
         ("[index]\ntarget-recall = 2\n", "[index] --target-recall 2: must be above 0"),
+        ("[suffix]\nlongest = 0\n", "[suffix] --longest 0: must be at least 1, at most 64"),
         ("[cluster]\niterations = 0\n", "[cluster] --iterations 0: at least 1 is needed"),
         ("[cluster]\nname = 'a/b'\n", "[cluster] --name a/b: use letters"),
         ("[cluster]\nstates = 9\nsample = 8\n", "[cluster] --sample 8: fewer entries than the 9"),
@@ -118,7 +121,8 @@ def test_what_is_compiled_is_the_clustering_that_is_made_unless_another_is_named
 
 def estimated(store, tables):
     """What the stages after extraction would take if everything ran at one per second."""
-    work = Work(rd.open(store.path).store.shape(), 1, Rates(1, 1, 1, 1, 1, 1))
+    words = Store.open(store.path).corpus().vocabulary
+    work = Work(rd.open(store.path).store.shape(), 1, Rates(1, 1, 1, 1, 1, 1, 1), words)
     return estimate_later(settings_of(**tables), work)
 
 
@@ -126,7 +130,12 @@ def test_the_disk_space_that_a_dry_run_names_is_what_the_build_takes(built):
     stages = rd.open(built.path).store.manifest.stages
     for estimate in estimated(built, QUICK):
         folder, name = estimate.makes.split(":")[0].split("/")
-        stage = {"states": "cluster", "index": "index", "automata": "compile"}[folder]
+        stage = {
+            "states": "cluster",
+            "index": "index",
+            "automata": "compile",
+            "suffixes": "suffix",
+        }[folder]
         assert estimate.disk == pytest.approx(stages[f"{stage}/{name}"].bytes, rel=0.02)
 
 

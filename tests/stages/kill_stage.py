@@ -1,7 +1,8 @@
-"""Kill `compile` at its file operations, and run it again: started by `test_compile_killed.py`.
+"""Kill a stage at its file operations, and run it again: started by `test_killed_anywhere.py`.
 
-For every `step`-th operation that changes what lies on disk a process of its own compiles, trains
-and encodes and kills itself instead of that operation; a second one, undisturbed, goes on.
+For every `step`-th operation that changes what lies on disk a process of its own runs the stage
+(`compile` trains and encodes first) and kills itself instead of that operation; a second one,
+undisturbed, goes on.
 """
 
 import itertools
@@ -14,44 +15,53 @@ from pathlib import Path
 from storage.store import Store
 from storage.verify import verify
 from tests.conftest import contents
-from tests.stages.made import compile_here, make_store, random_states, write_clustering
+from tests.stages.made import (
+    compile_here,
+    make_store,
+    random_states,
+    suffix_here,
+    write_clustering,
+)
 from tests.storage.kill import arm, in_child
 
 ENTRIES, WIDTH = 2500, 4
-SETTINGS = {"unit_entries": 900, "code_size": 2}
+STAGES = {
+    "compile": partial(compile_here, unit_entries=900, code_size=2),
+    "suffix": partial(suffix_here, unit_entries=300, longest=4),
+}
 
 
-def killed_run(path, fatal):
+def killed_run(run, path, fatal):
     arm("changes", fatal)
-    compile_here(path, **SETTINGS)
+    run(path)
 
 
-def second_run(path, expected):
+def second_run(run, path, expected):
     Store.open(path)
-    compile_here(path, **SETTINGS)
+    run(path)
     assert contents(path) == expected
 
 
-def main(step, folder):
+def main(run, step, folder):
     begun, complete = folder / "begun.store", folder / "complete.store"
     make_store(begun, ENTRIES, WIDTH)
     write_clustering(begun, random_states(ENTRIES))
     shutil.copytree(begun, complete)
-    compile_here(complete, **SETTINGS)
+    run(complete)
     checked = verify(Store.open(complete))
     assert (checked.findings, checked.leftovers) == ([], [])
     expected = contents(complete)
     for fatal in itertools.count(1, step):
         path = shutil.copytree(begun, folder / f"killed-{fatal}.store")
-        ended = in_child(partial(killed_run, path, fatal))
+        ended = in_child(partial(killed_run, run, path, fatal))
         if ended == 0:
             print(fatal)
             return
         assert ended == -signal.SIGKILL, f"operation {fatal}: exit code {ended}"
-        ended = in_child(partial(second_run, path, expected))
+        ended = in_child(partial(second_run, run, path, expected))
         assert ended == 0, f"the run after a kill at operation {fatal} failed"
         shutil.rmtree(path)
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), Path(sys.argv[2]))
+    main(STAGES[sys.argv[1]], int(sys.argv[2]), Path(sys.argv[3]))
