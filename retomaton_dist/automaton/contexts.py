@@ -36,6 +36,15 @@ def token_at(before: Before, entry: Whole, depth: Whole) -> Whole:
 
 
 @compiled
+def next_token(before: Before, entry: Whole, depth: Whole) -> Whole:
+    """Token number `depth` of a context that is known to have the `depth` ones before it."""
+    if not depth <= entry < before.shape[0] or before[entry - depth + 1] < 0:
+        return NONE
+    token = np.int64(before[entry - depth])
+    return token if token >= NONE else -2 - token
+
+
+@compiled
 def tokens_at(before: Before, entries: Ids, depth: Whole, tokens: NDArray[np.int32]) -> None:
     """Token number `depth` of each entry's context, counted from 1; 0 where it is shorter."""
     for i in range(entries.shape[0]):

@@ -13,12 +13,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from retomaton_dist.automaton.arrays import Ids
-from retomaton_dist.automaton.contexts import Before, context_order, first_tokens, token_at
+from retomaton_dist.automaton.contexts import Before, context_order, first_tokens, next_token
 from retomaton_dist.codec.codec import read_only
 from retomaton_dist.compiled import Whole, compiled
 from retomaton_dist.errors import BadInput
 from storage.automaton import id_type
 from storage.suffixes import SuffixFiles
+
+# Rows that are narrowed down together.
+ROWS = 16
+# Neighbours in context order that are listed together where there is no room for all: as good as
+# a choice at random, and a quarter of its misses.
+RUN = 4
 
 
 class ContextColumns(NamedTuple):
@@ -82,7 +88,8 @@ class Suffixes:
 
         A row holds the tokens before a position in its document, the latest first, and -1 where
         there are none. All entries that match m tokens come before those that match fewer. Where
-        more match alike than there is room for, those taken are evenly spaced in context order.
+        more match alike than there is room for, runs of a few neighbours in context order are
+        taken, evenly spaced.
         """
         if recent.ndim != 2 or recent.shape[1] != self.longest:
             raise BadInput(f"recent tokens of shape {recent.shape}: rows of {self.longest} needed")
@@ -102,63 +109,113 @@ def look_up_rows(
     counts: NDArray[np.int64],
 ) -> None:
     """Fill the rows of `Matches`."""
-    ranges = np.empty((recent.shape[1] + 2, 2), np.int64)
-    for row in range(recent.shape[0]):
-        length = narrow(columns, recent[row], ranges)
-        lengths[row] = length
-        counts[row] = list_ranges(columns, ranges, length, entries[row])
-        entries[row, counts[row] :] = -1
+    scratch = make_scratch(recent.shape[1])
+    for first in range(0, recent.shape[0], ROWS):
+        group = recent[first : first + ROWS]
+        narrow(columns, group, scratch, lengths[first : first + ROWS])
+        for row in range(group.shape[0]):
+            listed, ranges = entries[first + row], scratch.ranges[row]
+            count = list_ranges(columns, ranges, np.int64(lengths[first + row]), listed)
+            counts[first + row] = count
+            listed[count:] = -1
+
+
+class NarrowScratch(NamedTuple):
+    """Room for narrowing a group of rows: `ranges` [row, m] are what matches m tokens.
+
+    The others are a search each: for the beginning and the end of a row's next range.
+    """
+
+    ranges: NDArray[np.int64]
+    rows: NDArray[np.int64]
+    tokens: NDArray[np.int64]
+    lows: NDArray[np.int64]
+    highs: NDArray[np.int64]
 
 
 @compiled
-def narrow(columns: ContextColumns, recent: NDArray[np.int32], ranges: NDArray[np.int64]) -> Whole:
+def make_scratch(longest: Whole) -> NarrowScratch:
+    """Room for one call."""
+    return NarrowScratch(
+        np.empty((ROWS, longest + 1, 2), np.int64),
+        np.empty(ROWS, np.int64),
+        np.empty(2 * ROWS, np.int64),
+        np.empty(2 * ROWS, np.int64),
+        np.empty(2 * ROWS, np.int64),
+    )
+
+
+@compiled
+def narrow(
+    columns: ContextColumns,
+    recent: NDArray[np.int32],
+    scratch: NarrowScratch,
+    lengths: NDArray[np.int32],
+) -> None:
     """Find the places whose contexts begin with the first m tokens, for every m that has any.
 
-    Return the largest such m; ranges[m] are the first place and one past the last.
+    `lengths` are the largest such m, and ranges[row, m] the first place and one past the last.
     """
-    token = np.int64(recent[0])
-    if not 0 <= token < columns.starts.shape[0] - 1:
-        return 0
-    low: Whole = max(np.int64(columns.starts[token]), np.int64(0))
-    high: Whole = min(np.int64(columns.starts[token + 1]), np.int64(columns.order.shape[0]))
-    length = 0
-    while low < high:
-        length += 1
-        ranges[length, 0], ranges[length, 1] = low, high
-        if length == recent.shape[0] or recent[length] < 0:
-            break
-        low = first_place(columns, low, high, length, np.int64(recent[length]))
-        high = end_of_run(columns, low, high, length, np.int64(recent[length]))
-    return length
+    lengths[:] = 0
+    active = first_ranges(columns, recent, scratch)
+    for length in range(1, recent.shape[1] + 1):
+        searching: Whole = 0
+        for i in range(active):
+            row = scratch.rows[i]
+            low, high = scratch.ranges[row, length]
+            if low < high:
+                lengths[row] = length
+                if length < recent.shape[1] and recent[row, length] >= 0:
+                    scratch.rows[searching] = row
+                    for side in range(2):
+                        scratch.tokens[2 * searching + side] = recent[row, length] + side
+                        scratch.lows[2 * searching + side] = low
+                        scratch.highs[2 * searching + side] = high
+                    searching += 1
+        active = searching
+        first_places(columns, length, 2 * active, scratch)
+        for i in range(active):
+            for side in range(2):
+                scratch.ranges[scratch.rows[i], length + 1, side] = scratch.lows[2 * i + side]
 
 
 @compiled
-def first_place(
-    columns: ContextColumns, low: Whole, high: Whole, depth: Whole, token: Whole
+def first_ranges(
+    columns: ContextColumns, recent: NDArray[np.int32], scratch: NarrowScratch
 ) -> Whole:
-    """The first of the places low..high-1 whose token number `depth` is not below `token`."""
-    while low < high:
-        middle = (low + high) >> 1
-        if token_at(columns.before, np.int64(columns.order[middle]), depth) < token:
-            low = middle + 1
-        else:
-            high = middle
-    return low
+    """Ranges of one token, and the rows that have one; return how many."""
+    count: Whole = 0
+    for row in range(recent.shape[0]):
+        token = np.int64(recent[row, 0])
+        if 0 <= token < columns.starts.shape[0] - 1:
+            low, high = np.int64(columns.starts[token]), np.int64(columns.starts[token + 1])
+            scratch.ranges[row, 1, 0] = max(low, np.int64(0))
+            scratch.ranges[row, 1, 1] = min(high, np.int64(columns.order.shape[0]))
+            scratch.rows[count] = row
+            count += 1
+    return count
 
 
 @compiled
-def end_of_run(
-    columns: ContextColumns, low: Whole, high: Whole, depth: Whole, token: Whole
-) -> Whole:
-    """One past the last of the places from `low` on whose token number `depth` is `token`."""
-    # Runs are mostly far shorter than what is left to look through: strides that double.
-    first, stride = low, 1
-    while low < high:
-        probe = min(first + stride, high) - 1
-        if token_at(columns.before, np.int64(columns.order[probe]), depth) != token:
-            return first_place(columns, low, probe, depth, token + 1)
-        low, stride = probe + 1, 2 * stride
-    return high
+def first_places(
+    columns: ContextColumns, depth: Whole, searches: Whole, scratch: NarrowScratch
+) -> None:
+    """Raise lows[i] to the first place up to highs[i] whose token `depth` is not below tokens[i].
+
+    All searches take their steps together: none waits for what another fetches from memory.
+    """
+    lows, highs = scratch.lows, scratch.highs
+    going = searches > 0
+    while going:
+        going = False
+        for i in range(searches):
+            if lows[i] < highs[i]:
+                middle = (lows[i] + highs[i]) >> 1
+                token = next_token(columns.before, np.int64(columns.order[middle]), depth)
+                below = token < scratch.tokens[i]
+                lows[i] = middle + 1 if below else lows[i]
+                highs[i] = highs[i] if below else middle
+                going = True
 
 
 @compiled
@@ -167,19 +224,25 @@ def list_ranges(
 ) -> Whole:
     """List the entries of the ranges, from the narrowest to the widest; return how many."""
     count: Whole = 0
-    inner_low, inner_high = ranges[length, 0], ranges[length, 0]
+    inner_low, inner_high = np.int64(0), np.int64(0)
+    if length > 0:
+        inner_low, inner_high = ranges[length, 0], ranges[length, 0]
     for matched in range(length, 0, -1):
-        low, high = ranges[matched, 0], ranges[matched, 1]
+        low, high = ranges[matched]
         left = inner_low - low
         total = left + high - inner_high
         listed = min(total, entries.shape[0] - count)
-        for i in range(listed):
-            # Evenly spaced, from the middle of each share.
-            place = i if listed == total else (2 * i + 1) * total // (2 * listed)
-            place += low if place < left else inner_high - left
-            entry = np.int64(columns.order[place])
-            if 0 <= entry < columns.order.shape[0]:
-                entries[count] = entry
-                count += 1
+        runs = -(-listed // RUN)
+        for run in range(runs):
+            # What is not listed is skipped evenly, a part of it before each run.
+            skipped = (2 * run + 1) * (total - listed) // (2 * runs)
+            for place in range(skipped + run * RUN, skipped + min(run * RUN + RUN, listed)):
+                inside = low + place if place < left else inner_high + place - left
+                entry = np.int64(columns.order[inside])
+                if 0 <= entry < columns.order.shape[0]:
+                    entries[count] = entry
+                    count += 1
+        if listed < total:
+            break
         inner_low, inner_high = low, high
     return count

@@ -42,11 +42,12 @@ def match_length(context, known):
     return length
 
 
-def evenly(items, room):
-    """All items, or as many as there is room for: from the middle of equal shares."""
+def evenly(items, room, run=4):
+    """All items, or as many as there is room for: runs of a few, as much left out before each."""
     if len(items) <= room:
         return items
-    return [items[(2 * i + 1) * len(items) // (2 * room)] for i in range(room)]
+    left_out, runs = len(items) - room, -(-room // run)
+    return [items[i + (2 * (i // run) + 1) * left_out // (2 * runs)] for i in range(room)]
 
 
 def before_of(documents, lead=0):
