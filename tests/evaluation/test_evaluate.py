@@ -134,8 +134,10 @@ def test_matches_are_written_down_where_a_walk_restarted_by_them(scores):
     assert (walked.states[restarted | walked.searched] < 4).all()
     assert not scores.walk("kmeans@4").matched.any()
     alone = scores.walk("suffix")
-    assert (alone.matched[scores.position == 0] == 0).all(), "nothing precedes a document"
-    assert (alone.matched <= np.minimum(scores.position, 8)).all()
+    starts = scores.position == 0
+    assert (alone.matched[starts] == 8).all(), "as the documents of the corpus begin"
+    assert (alone.candidates[starts] == 32).all()
+    assert (alone.matched[~starts] <= np.minimum(scores.position[~starts], 8)).all()
 
 
 def test_the_corpus_is_of_use_and_every_method_better_than_the_lm_alone(sweep):
