@@ -1,10 +1,12 @@
 """Calibrating all methods on held-out text, once; what was found is kept with the evaluation.
 
-Thresholds are chosen there too, by the fraction of saved searches that they have.
+Thresholds are chosen there too: tau by the fraction of saved searches that it has, pairs of tau
+and sigma by that and the likelihood of the text.
 """
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +14,9 @@ from safetensors import SafetensorError
 from safetensors.numpy import load_file, save
 
 from retomaton_dist.errors import DamagedStore
-from retomaton_dist.methods.method import Calibrated, Method, Setup, arrays_below
+from retomaton_dist.methods.method import Calibrated, Method, Restart, Setup, arrays_below
+from retomaton_dist.methods.mixture import log_mixture
+from retomaton_dist.methods.suffix import sigma_constants
 from retomaton_dist.scores.scores import Scores
 from retomaton_dist.scores.walks import WalkSpec
 from storage import canonical, files
@@ -23,6 +27,9 @@ _REMEDY = "delete it and run the same command again"
 # Thresholds walked on the calibration text: enough to interpolate between.
 COARSE = (1.0, 4.0, 16.0, 64.0, 256.0, math.inf)
 POINTS = 8
+# The same for walks that may restart by suffixes: pairs of these are chosen from.
+COARSE_RESTARTS = (1.0, 16.0, math.inf)
+SIGMAS = (0.0, 1.0, 2.0, 4.0, math.inf)
 
 Found = Mapping[str, Calibrated]
 
@@ -115,3 +122,43 @@ def tau_for(target: float, taus: Sequence[float], foss: Sequence[float]) -> floa
     falling = np.minimum.accumulate(np.asarray(foss, np.float64))
     log = np.interp(target, falling[::-1], np.asarray(logs)[::-1])
     return float(max(1, round(2.0 ** float(log))))
+
+
+@dataclass(frozen=True)
+class TriedRestart:
+    """A pair of tau and sigma, and what it came to on the calibration text."""
+
+    restart: Restart
+    foss: float
+    log_p: float
+
+
+def try_restarts(scores: Scores, automaton: str, setup: Setup) -> list[TriedRestart]:
+    """Measure every pair of the setup, with the constants that its sigma has."""
+    constants = sigma_constants(scores, automaton, setup)
+    tried = []
+    for tau, sigma, _ in setup.restarts[automaton]:
+        walked = scores.walk(WalkSpec(automaton, tau, sigma=sigma).label)
+        thin = int((walked.states < tau).sum())
+        share = float(walked.searched.sum()) / thin if thin else 0.0
+        foss = 1 - float(walked.searched.mean())
+        logs = log_mixture(walked.sums, scores.temperatures, scores.log_lm, constants[sigma])
+        tried.append(TriedRestart(Restart(tau, sigma, share), foss, float(logs.mean())))
+    return tried
+
+
+def unbeaten_restarts(tried: Sequence[TriedRestart]) -> list[Restart]:
+    """At most eight pairs that no other beats in FoSS and likelihood, from the largest FoSS."""
+    kept: list[TriedRestart] = []
+    for item in sorted(tried, key=lambda item: (-item.foss, -item.log_p)):
+        if not kept or item.log_p > kept[-1].log_p:
+            kept.append(item)
+    places = np.linspace(0, len(kept) - 1, min(POINTS, len(kept))).round().astype(int)
+    return [kept[place].restart for place in places]
+
+
+def restart_for(target: float, tried: Sequence[TriedRestart]) -> Restart:
+    """The likeliest pair that saves as much; if none does, one that saves most."""
+    most = max(item.foss for item in tried)
+    enough = [item for item in tried if item.foss >= min(target, most)]
+    return max(enough, key=lambda item: item.log_p).restart

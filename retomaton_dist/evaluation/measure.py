@@ -56,6 +56,8 @@ class Measurer:
             "method": point.method,
             "clustering": spec.automaton if spec and walking else None,
             "tau": _plain(spec.tau) if spec and walking else None,
+            "sigma": _plain(facts["sigma"]) if "sigma" in facts else None,
+            "share": facts.get("share"),
             "walk": spec.label if spec else None,
             "fraction": facts.get("fraction"),
             "lambda": facts.get("lambda"),
@@ -138,8 +140,8 @@ def _exponential(loss: float) -> float | None:
     return math.exp(loss) if loss < LARGEST_LOSS else None
 
 
-def _plain(tau: float) -> float | str:
-    return tau if math.isfinite(tau) else "inf"
+def _plain(threshold: float) -> float | str:
+    return threshold if math.isfinite(threshold) else "inf"
 
 
 @dataclass(frozen=True)

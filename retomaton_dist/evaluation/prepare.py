@@ -11,7 +11,7 @@ from retomaton_dist.lm.identity import ModelIdentity, identify
 from retomaton_dist.lm.outline import ModelOutline, outline
 from retomaton_dist.lm.reading import WindowReader
 from retomaton_dist.lm.tokenizer import Tokenizer
-from retomaton_dist.methods.method import Method
+from retomaton_dist.methods.method import Method, Searching
 from retomaton_dist.methods.registry import choose_methods
 from retomaton_dist.runtime.session import Session
 from retomaton_dist.search.layout import IndexFiles
@@ -23,6 +23,7 @@ from storage.store import Store
 from storage.verify import verify
 
 COMPILE = "compile/"
+SUFFIX = "suffix/"
 POWERS = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, math.inf)
 # Logits of a batch: 512 MB as float32.
 MOST_LOGITS = 1 << 27
@@ -60,15 +61,27 @@ class Prepared:
         windows = WindowReader(text, config["context"], config["stride"], min(asked, room))
         return TextReader(windows, self.outlined.spec, self.device)
 
+    @property
+    def restarts_by_suffix(self) -> bool:
+        """Whether some walk of the automaton may restart by a suffix."""
+        return any(
+            method.uses_suffixes and method.searching is not Searching.NEVER
+            for method in self.methods
+        )
+
     def inputs(self) -> Json:
         """Digests of what results depend on besides the text."""
-        stage = self.store.stage
-        return {
+        stage, retrieval = self.store.stage, self.retrieval
+        found: Json = {
             "datastore": stage("extract").digest,
             "model": self.outlined.spec.identity.weights,
-            "index": stage(f"index/{self.settings.index}").digest,
             "automata": {name: stage(f"compile/{name}").digest for name in self.automata},
         }
+        if retrieval.index is not None:
+            found["index"] = stage(f"index/{retrieval.index}").digest
+        if retrieval.suffixes is not None:
+            found["suffixes"] = stage(f"{SUFFIX}{retrieval.suffixes}").digest
+        return found
 
 
 def prepare(
@@ -76,12 +89,12 @@ def prepare(
 ) -> Prepared:
     """Check everything that can be checked before a text is read."""
     store = Store.open(Path(path).resolve())
-    methods = choose_methods(settings.methods)
+    methods = usable_methods(settings, store)
     automata = choose_automata(settings.automata, store)
     entries = store.stage("extract").facts["entries"]
     if walk.k > entries:
         raise BadInput(f"--k {walk.k}: the store has {entries:,} entries; choose 1..{entries}")
-    IndexFiles.open(store, settings.index)
+    index, suffixes = _index(methods, settings, store), _suffixes(methods, settings, store)
     outlined, tokenizer = _model(store, settings)
     device = settings.device or store.stage("extract").config["device"]
     if device == "cuda" and not session.has_gpu():
@@ -91,13 +104,58 @@ def prepare(
     retrieval = Retrieval(
         store.path,
         automata,
-        settings.index,
+        index,
+        suffixes,
         settings.parameters,
         settings.served,
         walk,
         session.settings.threads,
     )
     return Prepared(store, settings, methods, outlined, tokenizer, device, retrieval)
+
+
+def usable_methods(settings: EvaluateSettings, store: Store) -> list[Method]:
+    """The methods named, or those that the store has what it takes for."""
+    methods = choose_methods(settings.methods)
+    stage = store.manifest.stages.get(f"{SUFFIX}{settings.suffixes}")
+    if settings.methods is None and not settings.no_index and not (stage and stage.done):
+        methods = [method for method in methods if not method.uses_suffixes]
+    if not settings.no_index:
+        return methods
+    for method in methods:
+        if settings.methods is not None and method.searching is Searching.ANYHOW:
+            raise BadInput(f"--methods {method.name} searches, and --no-index does not: leave one")
+    return [method for method in methods if method.searching is not Searching.ANYHOW]
+
+
+def _index(methods: list[Method], settings: EvaluateSettings, store: Store) -> str | None:
+    """The search index, checked; None if nothing is ever searched."""
+    kinds = {method.searching for method in methods}
+    if Searching.ANYHOW not in kinds:
+        if Searching.BELOW_SIGMA not in kinds or settings.sigmas == (0.0,):
+            return None
+        stage = store.manifest.stages.get(f"index/{settings.index}")
+        if not (stage and stage.done):
+            raise BadInput(
+                f"{store.path} has no index {settings.index!r} to search below sigma: make one "
+                f"with `retomaton index {store.path}`, or never search: --no-index"
+            )
+    IndexFiles.open(store, settings.index)
+    return settings.index
+
+
+def _suffixes(methods: list[Method], settings: EvaluateSettings, store: Store) -> str | None:
+    """The suffix index, checked; None if nothing is ever looked up."""
+    if not any(method.uses_suffixes for method in methods):
+        return None
+    longest = store.stage(f"{SUFFIX}{settings.suffixes}").config["longest"]
+    for sigma in settings.sigmas or ():
+        if longest < sigma < math.inf:
+            raise BadInput(
+                f"--sigma {sigma:g}: the suffix index tells {longest} tokens apart; choose "
+                f"0..{longest}, or inf"
+            )
+    return settings.suffixes
 
 
 def _model(store: Store, settings: EvaluateSettings) -> tuple[ModelOutline, Tokenizer]:
@@ -169,7 +227,7 @@ def _verify(store: Store) -> None:
 
 def described(prepared: Prepared) -> Json:
     """The settings, and facts about what was evaluated with, for the report."""
-    store = prepared.store
+    store, index = prepared.store, prepared.retrieval.index
     names = [f"{COMPILE}{name}" for name in prepared.automata]
     return {
         "evaluate": asdict(prepared.settings),
@@ -180,5 +238,5 @@ def described(prepared: Prepared) -> Json:
         "datastore": store.stage("extract").facts,
         "extract": store.stage("extract").config,
         "automata": {name.split("/")[1]: store.stage(name).facts for name in names},
-        "index": store.stage(f"index/{prepared.settings.index}").facts,
+        "index": store.stage(f"index/{index}").facts if index is not None else {},
     }

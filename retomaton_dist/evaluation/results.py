@@ -10,7 +10,7 @@ from retomaton_dist.evaluation.measure import Measured, measure_all
 from retomaton_dist.evaluation.run import SETTINGS, SWEEP, TOKENIZER
 from retomaton_dist.evaluation.score import seconds_of
 from retomaton_dist.lm.tokenizer import decoder
-from retomaton_dist.methods.method import Calibrated, CurvePoint, Setup
+from retomaton_dist.methods.method import Calibrated, CurvePoint, Restart, Setup
 from retomaton_dist.methods.registry import choose_methods
 from retomaton_dist.scores.scores import Scores
 from retomaton_dist.settings import ReportSettings
@@ -22,7 +22,9 @@ RESULTS = "results.json"
 _REMEDY = "delete it and run the same evaluation again: its scores are kept"
 # The walk that runs and sequences are shown for saves about so many searches.
 SHOWN_FOSS = 0.5
-HEAD = ("method", "states", "tau", "FoSS", "perplexity", "95 % interval", "against kNN-LM")
+HEAD = (
+    "method", "states", "tau", "sigma", "FoSS", "perplexity", "95 % interval", "against kNN-LM",
+)  # fmt: skip
 
 
 AS_CALIBRATED = ReportSettings()
@@ -76,10 +78,14 @@ class Evaluation:
         _check_scored_for(changed, self.temperatures)
         found = calibrating.read(self.path)
         assert found is not None, "settings are written after calibration"
-        taus = self.settings["setup"]["taus"]
+        kept = self.settings["setup"]
         setup = Setup(
-            tuple(self.settings["setup"]["automata"]),
-            {name: tuple(map(float, listed)) for name, listed in taus.items()},
+            tuple(kept["automata"]),
+            {name: tuple(map(float, listed)) for name, listed in kept["taus"].items()},
+            {
+                name: tuple(Restart(*map(float, restart)) for restart in listed)
+                for name, listed in kept.get("restarts", {}).items()
+            },
         )
         live, text = self.settings["mode"] == "live", self.text
         opened: dict[str, Scores] = {}
@@ -173,13 +179,17 @@ def results_table(rows: Sequence[Json]) -> str:
 
 def _cells(row: Json) -> tuple[str, ...]:
     interval, against = row["interval"], row["against_knnlm"]
-    tau = row["tau"]
     return (
         row["method"],
         row["clustering"] or "",
-        "" if tau is None else str(tau) if isinstance(tau, str) else f"{tau:g}",
+        _threshold(row["tau"]),
+        _threshold(row["sigma"]),
         f"{row['foss']:.3f}",
         f"{row['perplexity']:.2f}",
         f"{interval[0]:.2f} - {interval[1]:.2f}" if interval else "",
         f"{against['ratio'] - 1:+.1%}" if against else "",
     )
+
+
+def _threshold(value: float | str | None) -> str:
+    return "" if value is None else value if isinstance(value, str) else f"{value:g}"

@@ -15,17 +15,27 @@ from pathlib import Path
 
 from retomaton_dist.errors import BadInput
 from retomaton_dist.evaluation import calibration as calibrating
-from retomaton_dist.evaluation.calibration import COARSE, measured_foss, spread_taus, tau_for
+from retomaton_dist.evaluation.calibration import (
+    COARSE,
+    COARSE_RESTARTS,
+    SIGMAS,
+    measured_foss,
+    restart_for,
+    spread_taus,
+    tau_for,
+    try_restarts,
+    unbeaten_restarts,
+)
 from retomaton_dist.evaluation.prepare import Prepared, described, prepare
 from retomaton_dist.evaluation.score import ScorePlan, choose_documents
 from retomaton_dist.evaluation.score_worker import Pass, ScoreJob
 from retomaton_dist.evaluation.text import TextPlan, check_apart, plan_text
-from retomaton_dist.methods.method import CurvePoint, Setup
+from retomaton_dist.methods.method import CurvePoint, Restart, Setup
 from retomaton_dist.methods.token_statistics import TokenStatistics
 from retomaton_dist.runtime.session import Session
 from retomaton_dist.runtime.threads import torch_limited
 from retomaton_dist.scores.scores import Scores
-from retomaton_dist.scores.walks import each_once
+from retomaton_dist.scores.walks import WalkSpec, each_once
 from retomaton_dist.settings import EvaluateSettings, WalkSettings, WorkerSettings
 from retomaton_dist.stages.runner import made_with, run_stage
 from storage import canonical, files
@@ -60,7 +70,9 @@ def run_evaluation(
         methods = prepared.methods
         with torch_limited(workers.threads):
             found = calibrating.calibrate(out, methods, calibrated_scores, setup, inputs)
-        chosen = _with_taus(setup, prepared, calibrated_scores)
+        chosen = _with_restarts(
+            _with_taus(setup, prepared, calibrated_scores), prepared, calibrated_scores
+        )
         points = [
             point for method in methods for point in method.points(chosen, found[method.name])
         ]
@@ -134,6 +146,7 @@ def _setup(prepared: Prepared) -> Setup:
     return Setup(
         automata,
         {name: tuple(sorted({*taus, math.inf})) for name in automata},
+        dict.fromkeys(automata, _coarse_restarts(prepared)),
         weight=settings.lambda_,
         temperature=settings.temperature,
         pointer_weight=prepared.retrieval.settings.pointer_weight,
@@ -155,12 +168,39 @@ def _with_taus(setup: Setup, prepared: Prepared, scores: Scores | None) -> Setup
         return replace(setup, taus=dict.fromkeys(prepared.automata, taus))
     chosen = {}
     for name in prepared.automata:
-        coarse = setup.taus[name]
+        coarse = [tau for tau in setup.taus[name] if WalkSpec(name, tau).label in scores.walks]
+        if not coarse:
+            # No method that was asked for has a curve by tau.
+            chosen[name] = setup.taus[name]
+            continue
         foss = measured_foss(scores, name, coarse)
         named = taus or (() if targets else spread_taus(coarse, foss))
         met = {tau_for(target, coarse, foss) for target in targets}
         chosen[name] = tuple(sorted({*named, *met}))
     return replace(setup, taus=chosen)
+
+
+def _coarse_restarts(prepared: Prepared) -> tuple[Restart, ...]:
+    """Pairs of tau and sigma that are tried on the calibration text, or all if there is none."""
+    if not prepared.restarts_by_suffix:
+        return ()
+    taus, sigmas = prepared.taus or COARSE_RESTARTS, prepared.settings.sigmas or SIGMAS
+    return tuple(Restart(tau, sigma) for tau in taus for sigma in sigmas)
+
+
+def _with_restarts(setup: Setup, prepared: Prepared, scores: Scores | None) -> Setup:
+    """The pairs to evaluate: all that were named, or those that did best on held-out text."""
+    settings = prepared.settings
+    if scores is None or not prepared.restarts_by_suffix:
+        return setup
+    chosen = {}
+    for name in prepared.automata:
+        tried = try_restarts(scores, name, setup)
+        everything = [item.restart for item in tried]
+        named = everything if settings.taus and settings.sigmas else unbeaten_restarts(tried)
+        met = [restart_for(target, tried) for target in settings.targets]
+        chosen[name] = tuple(dict.fromkeys(met or named))
+    return replace(setup, restarts=chosen)
 
 
 def _grid(settings: EvaluateSettings) -> tuple[float, ...]:
@@ -235,10 +275,14 @@ def _record(prepared: Prepared, texts: Texts, setup: Setup, facts: Json, session
     """Everything needed to repeat the evaluation, and to measure anew from its scores."""
     held = texts.calibration
     taus = {name: [str(tau) for tau in taus] for name, taus in setup.taus.items()}
+    restarts = {
+        name: [[str(number) for number in restart] for restart in listed]
+        for name, listed in setup.restarts.items()
+    }
     return {
         **described(prepared),
         "text": facts,
-        "setup": {"automata": list(setup.automata), "taus": taus},
+        "setup": {"automata": list(setup.automata), "taus": taus, "restarts": restarts},
         "methods": [method.name for method in prepared.methods],
         "mode": prepared.settings.mode,
         "sources": [source.path for source in texts.text.sources],

@@ -6,13 +6,14 @@ documents and one pass over them, so that what it finds never depends on who els
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from functools import cached_property, partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from retomaton_dist.evaluation.score_worker import Pass, ScoreJob, ScoreUnit, ScoreWorker
+from retomaton_dist.scores.walks import Walked
 from retomaton_dist.stages.runner import Done, Plan
 from storage.canonical import Json, content_hash
 from storage.records import Record
@@ -84,6 +85,7 @@ class ScorePlan(Plan[ScoreUnit]):
             "search": retrieval.parameters,
             "temperatures": list(self.job.temperatures),
             "queries": self.job.keeps_queries,
+            "columns": [item.name for item in fields(Walked)],
             "passes": {item.name: _described(item) for item in self.job.passes},
             "threads": self.threads,
         }

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from retomaton_dist.automaton.automaton import Automaton
+from retomaton_dist.automaton.suffixes import Suffixes
 from retomaton_dist.evaluation.reading import DocumentBlock, Rows, Slab, TextReader, blocks, slabs
 from retomaton_dist.evaluation.walking import BlockWalk, Find
 from retomaton_dist.runtime.search_service import SearchService
@@ -22,7 +23,7 @@ from retomaton_dist.search.layout import IndexFiles
 from retomaton_dist.search.searcher import Searcher, open_searcher
 from retomaton_dist.settings import WalkSettings
 from retomaton_dist.stages.runner import Done
-from storage import automaton
+from storage import automaton, suffixes
 from storage.canonical import Json
 from storage.scores import ScoreWriter
 from storage.sending import WithoutCaches
@@ -48,11 +49,15 @@ class Pass:
 
 @dataclass(frozen=True)
 class Retrieval(WithoutCaches):
-    """What is walked and searched; opened where it is used, its files shared by all who do."""
+    """What is walked, searched and looked up in; opened where it is used, shared by all who do.
+
+    Without `index` nothing is searched, without `suffixes` nothing looked up.
+    """
 
     store: Path
     automata: tuple[str, ...]
-    index: str
+    index: str | None
+    suffixes: str | None
     parameters: str | None
     served: bool
     settings: WalkSettings
@@ -65,17 +70,26 @@ class Retrieval(WithoutCaches):
         return {name: Automaton.open(folder(self.store, name)) for name in self.automata}
 
     @cached_property
-    def searcher(self) -> Searcher:
-        """The index."""
+    def searcher(self) -> Searcher | None:
+        """The search index, if there is need of one."""
+        if self.index is None:
+            return None
         opened = IndexFiles.open(Store.open(self.store), self.index)
         if self.served:
             return SearchService.connect(opened)
         return open_searcher(opened, self.parameters)
 
+    @cached_property
+    def suffix_index(self) -> Suffixes | None:
+        """The suffix index, if there is need of one."""
+        if self.suffixes is None:
+            return None
+        return Suffixes.open(suffixes.folder_of(self.store, self.suffixes))
+
     def block(self, specs: Sequence[WalkSpec], block: DocumentBlock) -> BlockWalk:
         """Lanes for a block of documents."""
         shape = block.documents, block.lengths
-        return BlockWalk(self.opened, specs, self.settings, *shape, self.threads)
+        return BlockWalk(self.opened, specs, self.settings, *shape, self.suffix_index, self.threads)
 
 
 @dataclass(frozen=True)
@@ -123,7 +137,8 @@ class ScoreWorker:
     def __init__(self, job: ScoreJob) -> None:
         self._job = job
         # Loaded now, so that no unit's seconds count it.
-        _ = job.reader.lm, job.retrieval.opened, job.retrieval.searcher
+        _ = job.reader.lm, job.retrieval.opened
+        _ = job.retrieval.searcher, job.retrieval.suffix_index
 
     def run(self, number: int, payload: ScoreUnit) -> Done:
         """Score the unit's documents; count, and say where the time went."""
@@ -149,7 +164,7 @@ class ScoreWorker:
         self, chosen: Pass, block: DocumentBlock, watch: Stopwatch, caps: Caps
     ) -> Iterator[dict[str, NDArray[Any]]]:
         temperatures = np.array(self._job.temperatures)
-        walked = self._job.retrieval.block(chosen.specs, block) if chosen.specs else None
+        walked = self._walk(chosen, block) if chosen.specs else None
         for slab in slabs(block):
             with watch.timing("lm"):
                 reading = self._job.reader.read(slab.spans)
@@ -166,14 +181,22 @@ class ScoreWorker:
             for label, row in walked.close().items():
                 caps.update({f"{label}.{name}": hit for name, hit in zip(CAPS, row, strict=True)})
 
+    def _walk(self, chosen: Pass, block: DocumentBlock) -> BlockWalk:
+        walk, corpus = self._job.retrieval.block(chosen.specs, block), self._job.reader.corpus
+        if corpus.lead:
+            firsts = [corpus.first_token(int(number)) for number in block.documents]
+            walk.begin_after(corpus.tokens[firsts])
+        return walk
+
     def _find(self, chosen: Pass, reading: Reading, watch: Stopwatch) -> Find:
         k, searcher = self._job.retrieval.settings.k, self._job.retrieval.searcher
 
         def search(rows: Rows) -> NDArray[np.int64]:
+            assert searcher is not None, "walks that search are given an index"
             with watch.timing("search"):
                 return searcher.search(reading.queries[rows], k)[1]
 
-        if chosen.live:
+        if chosen.live or not any(spec.searches for spec in chosen.specs):
             return search
         everything = search(np.arange(len(reading)))
         return everything.__getitem__

@@ -1,10 +1,11 @@
 """Walking many documents at once, with all walks that an evaluation asks for.
 
 Documents advance in lock-step: one step is one position of each. What all lanes of a step must
-search is found by one call, and the queries are made ready once for all of them.
+search or look up is found by one call each, and the queries are made ready once for all of them.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,13 +13,16 @@ from numpy.typing import NDArray
 from retomaton_dist.automaton.arrays import CANDIDATES_CAPPED, EMPTY, STATES_CAPPED
 from retomaton_dist.automaton.automaton import Automaton, Neighbours, find_slots
 from retomaton_dist.automaton.lanes import Lanes
+from retomaton_dist.automaton.suffixes import Matches, Suffixes
 from retomaton_dist.automaton.summing import observe
 from retomaton_dist.codec.codec import Queries
 from retomaton_dist.scores.reading import Reading
+from retomaton_dist.scores.uniform import uniform
 from retomaton_dist.scores.walks import Walked, WalkSpec
 from retomaton_dist.settings import WalkSettings
 
 Rows = NDArray[np.int64]
+Mask = NDArray[np.bool_]
 Find = Callable[[Rows], NDArray[np.int64]]
 """The entries nearest to the queries of some rows, [rows, k]."""
 
@@ -40,12 +44,16 @@ class Track:
         taus = np.repeat([spec.tau for spec in specs], len(documents))
         self.lanes = Lanes(automaton, settings, taus, threads)
         self.lanes.reset(np.tile(documents, len(specs)))
+        self._sigmas = np.array([[spec.sigma] for spec in specs])
+        self._shares = np.array([[spec.share] for spec in specs])
+        self._looking = np.array([spec.looks_up for spec in specs])
         self._places, self._chosen = np.empty(0, np.int64), np.empty(0, np.int64)
+        # Of every walk and place: whether it runs thin, then what it restarts by.
+        self._thin = self._searching = self._suffixed = np.empty((len(specs), 0), np.bool_)
+        self._matched = np.empty((len(specs), 0), np.int32)
 
-    def advance(
-        self, active: int, tokens: NDArray[np.int32], gate: NDArray[np.bool_]
-    ) -> NDArray[np.bool_]:
-        """Follow the tokens of the first `active` documents; say which of them must be searched.
+    def advance(self, active: int, tokens: NDArray[np.int32], gate: Mask) -> Mask:
+        """Follow the tokens of the first `active` documents; say whose suffixes must be looked up.
 
         A forgetful walk stays away from documents whose `gate` is closed.
         """
@@ -53,15 +61,31 @@ class Track:
         starts = np.arange(len(self.specs))[:, None] * len(self._documents)
         self._chosen = (starts + self._places).ravel()
         if self._forgetful:
-            self.lanes.reset(self._documents[self._places], self._chosen)
-        searching = self.lanes.advance(np.tile(tokens[self._places], len(starts)), self._chosen)
-        needed = np.zeros(active, np.bool_)
-        needed[self._places] = searching.reshape(len(starts), -1).any(axis=0)
-        return needed
+            self.lanes.reset(self._by_lane(self._documents[self._places]), self._chosen)
+        thin = self.lanes.advance(self._by_lane(tokens[self._places]), self._chosen)
+        self._thin = thin.reshape(len(starts), -1)
+        return self._in_some_walk(active, self._thin[self._looking])
 
-    def join(self, queries: Queries, neighbours: Neighbours) -> None:
+    def restart(self, lengths: NDArray[np.int32], draws: NDArray[np.float64]) -> tuple[Mask, Mask]:
+        """Say which documents must be searched, and which restart by their longest suffixes.
+
+        `lengths` are those of the suffixes, by document; a search is for draws below the share.
+        """
+        short = lengths[self._places] < self._sigmas
+        self._searching = self._thin & short & (draws[self._places] < self._shares)
+        self._suffixed = self._thin & ~self._searching
+        self._matched = np.where(self._suffixed, lengths[self._places], np.int32(0))
+        active = len(lengths)
+        searching = self._in_some_walk(active, self._searching)
+        return searching, self._in_some_walk(active, self._suffixed)
+
+    def join(self, queries: Queries, searched: "Found", suffixed: "Found") -> None:
         """Give the lanes that advanced their candidates."""
-        self.lanes.join(queries, neighbours, self._by_lane(self._places), self._chosen)
+        rows, by_suffix = self._by_lane(self._places), self._suffixed.ravel()
+        for found, lanes in ((searched, ~by_suffix), (suffixed, by_suffix)):
+            if lanes.any():
+                neighbours = found.neighbours(self.automaton)
+                self.lanes.join(queries, neighbours, rows[lanes], self._chosen[lanes])
 
     def record(
         self,
@@ -80,7 +104,8 @@ class Track:
         sums += (near[:, None] / temperatures)[:, :, None, None]
         places = rows[self._places]
         found.sums[:, places] = sums.reshape(*shape, *sums.shape[1:])
-        found.searched[:, places] = arrays.searching[chosen].reshape(shape)
+        found.searched[:, places] = self._searching
+        found.matched[:, places] = self._matched
         found.states[:, places] = arrays.found[chosen].reshape(shape)
         found.candidates[:, places] = arrays.counts[chosen].reshape(shape)
         found.pointed[:, places] = pointed.reshape(shape)
@@ -96,8 +121,35 @@ class Track:
         """End the lanes' threads."""
         self.lanes.close()
 
-    def _by_lane(self, column: NDArray[np.generic]) -> NDArray[np.generic]:
+    def _by_lane(self, column: NDArray[Any]) -> NDArray[Any]:
         return np.tile(column, len(self.specs))
+
+    def _in_some_walk(self, active: int, which: Mask) -> Mask:
+        rows = np.zeros(active, np.bool_)
+        rows[self._places] = which.any(axis=0)
+        return rows
+
+
+class Found:
+    """Entries that restarts of a step begin with, [rows, k], measured once for all automata.
+
+    All automata share the codec, hence the distances.
+    """
+
+    def __init__(self, queries: Queries, entries: NDArray[np.int64] | None) -> None:
+        self._queries, self._entries = queries, entries
+        self._known: Neighbours | None = None
+
+    def neighbours(self, automaton: Automaton) -> Neighbours | None:
+        """The entries in an automaton's slots; None where nothing was asked for."""
+        if self._entries is None:
+            return None
+        if self._known is None:
+            self._known = automaton.neighbours(self._queries, self._entries)
+            return self._known
+        slots, values = np.empty_like(self._known.slots), np.empty_like(self._known.values)
+        find_slots(automaton.columns, self._entries, slots, values)
+        return Neighbours(slots, values, self._known.distances)
 
 
 class BlockWalk:
@@ -110,14 +162,22 @@ class BlockWalk:
         settings: WalkSettings,
         documents: Rows,
         lengths: Rows,
+        suffixes: Suffixes | None = None,
         threads: int = 1,
     ) -> None:
-        self._lengths, self._k = lengths, settings.k
-        self._previous = np.zeros(len(documents), np.int32)
+        self._documents, self._lengths, self._k = documents, lengths, settings.k
+        self._suffixes = suffixes
+        # Tokens before the position of every document, the latest first.
+        longest = suffixes.longest if suffixes else 1
+        self._recent = np.full((len(documents), longest), -1, np.int32)
         self._tracks = [
             Track(automata[group[0].automaton], group, settings, documents, threads)
             for group in _grouped(specs)
         ]
+
+    def begin_after(self, tokens: NDArray[np.int32]) -> None:
+        """Say which token each document begins with, if that token has no position."""
+        self._recent[:, 0] = tokens
 
     def walk(
         self,
@@ -136,7 +196,7 @@ class BlockWalk:
         for step in steps:
             active = int(np.count_nonzero(self._lengths > step))
             rows = starts[:active] + (step - steps.start)
-            self._step(reading, rows, temperatures, find, gate[rows], made)
+            self._step(step, reading, rows, temperatures, find, gate[rows], made)
         return {
             spec: found.of_walk(place)
             for track, found in zip(self._tracks, made, strict=True)
@@ -151,6 +211,7 @@ class BlockWalk:
 
     def _step(
         self,
+        step: int,
         reading: Reading,
         rows: Rows,
         temperatures: NDArray[np.float64],
@@ -158,32 +219,62 @@ class BlockWalk:
         gate: NDArray[np.bool_],
         made: Sequence[Walked],
     ) -> None:
-        active = len(rows)
-        needed = np.zeros(active, np.bool_)
+        active, recent = len(rows), self._recent[: len(rows)]
+        looked_up = np.zeros(active, np.bool_)
         for track in self._tracks:
-            needed |= track.advance(active, self._previous, gate)
-        entries = np.full((active, self._k), -1)
-        if needed.any():
-            entries[needed] = find(rows[needed])
+            looked_up |= track.advance(active, recent[:, 0], gate)
+        matches = self._look_up(recent, looked_up)
+        draws = uniform(self._documents[:active], np.full(active, step))
+        searching, suffixed = np.zeros(active, np.bool_), np.zeros(active, np.bool_)
+        for track in self._tracks:
+            by_search, by_suffix = track.restart(matches.lengths, draws)
+            searching |= by_search
+            suffixed |= by_suffix
         ready = self._tracks[0].automaton.ready(reading.queries[rows])
-        neighbours: Neighbours | None = None
+        near = Found(ready, self._spread(searching, lambda: find(rows[searching])))
+        after = Found(ready, self._spread(suffixed, lambda: matches.entries[suffixed]))
         targets = reading.tokens[rows]
         for track, found in zip(self._tracks, made, strict=True):
-            neighbours = _located(track.automaton, ready, entries, neighbours)
-            track.join(ready, neighbours)
+            track.join(ready, near, after)
             track.record(rows, targets, temperatures, found)
-        self._previous[:active] = targets
+        recent[:, 1:] = recent[:, :-1].copy()
+        recent[:, 0] = targets
+
+    def _look_up(self, recent: NDArray[np.int32], which: Mask) -> Matches:
+        """What follows the longest suffixes of these documents; of the others, nothing.
+
+        At its start all that precedes is known: a document matches those of the corpus in full.
+        """
+        if self._suffixes is None or not which.any():
+            rows = len(recent)
+            entries, lengths = np.full((rows, self._k), -1), np.zeros(rows, np.int32)
+            return Matches(entries, lengths, np.zeros(rows, np.int64))
+        # Without tokens there is nothing to look up.
+        matches = self._suffixes.look_up(np.where(which[:, None], recent, -1), self._k)
+        starting = which & (recent[:, 0] < 0)
+        if starting.any() and len(first := first_entries(self._suffixes, self._k)):
+            matches.entries[starting, : len(first)] = first
+            matches.lengths[starting], matches.counts[starting] = self._suffixes.longest, len(first)
+        return matches
+
+    def _spread(
+        self, which: Mask, found: Callable[[], NDArray[np.int64]]
+    ) -> NDArray[np.int64] | None:
+        """What was found for these rows beside nothing for the others; None if there are none."""
+        if not which.any():
+            return None
+        entries = np.full((len(which), self._k), -1)
+        entries[which] = found()
+        return entries
 
 
-def _located(
-    automaton: Automaton, ready: Queries, entries: NDArray[np.int64], known: Neighbours | None
-) -> Neighbours:
-    """Neighbours in an automaton's slots. All automata share the codec, hence the distances."""
-    if known is None:
-        return automaton.neighbours(ready, entries)
-    slots, values = np.empty_like(known.slots), np.empty_like(known.values)
-    find_slots(automaton.columns, entries, slots, values)
-    return Neighbours(slots, values, known.distances)
+def first_entries(suffixes: Suffixes, k: int) -> NDArray[np.int64]:
+    """Entries that nothing precedes, k at most, evenly spaced over the corpus."""
+    first = suffixes.columns.order[: int(suffixes.columns.starts[0])].astype(np.int64)
+    first = first[first < suffixes.entries]
+    count = min(k, len(first))
+    chosen: NDArray[np.int64] = first[(2 * np.arange(count) + 1) * len(first) // (2 * count or 1)]
+    return chosen
 
 
 def _grouped(specs: Sequence[WalkSpec]) -> list[list[WalkSpec]]:

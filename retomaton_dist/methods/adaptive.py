@@ -1,13 +1,14 @@
-"""`retomaton+lambda`: how far to trust the automaton is learned, token by token.
+"""Methods with `+lambda`: how far to trust the automaton is learned, token by token.
 
 A small network looks at what a walk knows before the token is seen - distances, numbers of states
-and candidates, steps since the search, the LM's entropy and confidence - and mixes the LM with a
-few versions of p_auto: cooler, warmer, and with heavier pointers. It learns from the cached scores
-of the calibration text alone.
+and candidates, steps since the restart, the length of the suffix that it restarted by, the LM's
+entropy and confidence - and mixes the LM with a few versions of p_auto: cooler, warmer, and with
+heavier pointers. It learns from the cached scores of the calibration text alone.
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,12 +19,21 @@ from retomaton_dist.automaton.summing import ALL, OTHER, POINTED, log_automaton
 from retomaton_dist.errors import BadInput
 from retomaton_dist.methods.constant import as_facts, find_constants, from_facts
 from retomaton_dist.methods.held_out import held_out
-from retomaton_dist.methods.method import Calibrated, CurvePoint, Method, Setup, arrays_below
+from retomaton_dist.methods.knnlm import random_gate
+from retomaton_dist.methods.method import (
+    Calibrated,
+    CurvePoint,
+    Method,
+    Searching,
+    Setup,
+    arrays_below,
+)
 from retomaton_dist.methods.mixture import Constants, Floats
 from retomaton_dist.methods.mixture_network import SEED, MixtureNetwork, train_mixture
 from retomaton_dist.methods.retomaton import POINTER_WEIGHTS
+from retomaton_dist.methods.suffix import restart_walks
 from retomaton_dist.scores.scores import Scores
-from retomaton_dist.scores.walks import Walked, WalkSpec
+from retomaton_dist.scores.walks import Walked, WalkSpec, forgetful
 from storage.canonical import Json
 
 # Share of the calibration text that tells when a network has learned enough.
@@ -31,6 +41,7 @@ HELD_OUT = 0.15
 LEAST_SHARE = 0.02
 # Factors of the calibrated temperature: how many candidates are about as near as the nearest.
 CROWDS = (0.5, 1.0, 2.0)
+KNNLM = "knnlm"
 
 
 @dataclass(frozen=True)
@@ -60,61 +71,139 @@ class AdaptiveMixing:
 
     network: MixtureNetwork
     bases: Bases
+    suffixes: bool = False
 
     def __call__(self, scores: Scores, walked: Walked) -> Floats:
         """Log-probability of every token."""
-        shares = self.network.log_shares(features(scores, walked, self.bases.plain.temperature))
-        logs: Floats = shares + versions(scores, walked, self.bases)
+        seen = features(scores, walked, self.bases.plain.temperature, self.suffixes)
+        logs: Floats = self.network.log_shares(seen) + versions(scores, walked, self.bases)
         mixed: Floats = np.logaddexp.reduce(logs, axis=1)
         return mixed
 
 
-class AdaptiveLambda(Method):
-    """One network per clustering, for all taus."""
+class LearnedMixing(Method):
+    """One network for each group of walks, which knows nothing of their thresholds."""
 
-    name = "retomaton+lambda"
+    pointer_weights: Sequence[float] | None = POINTER_WEIGHTS
+
+    @abstractmethod
+    def groups(self, setup: Setup) -> Mapping[str, Sequence[WalkSpec]]:
+        """The walks that a network serves, by the network's name."""
+
+    @abstractmethod
+    def searched_most(self, setup: Setup, name: str) -> WalkSpec:
+        """The walk of a group that the constants which a network varies are found for."""
 
     def walks(self, setup: Setup) -> Sequence[WalkSpec]:
-        """Every tau of every clustering."""
-        return [WalkSpec(name, tau) for name in setup.automata for tau in setup.taus[name]]
+        """Those of all groups."""
+        return [spec for specs in self.groups(setup).values() for spec in specs]
 
     def calibrate(self, scores: Scores | None, setup: Setup) -> Calibrated:
-        """Train a network per clustering on all its walks over the calibration text."""
+        """Train a network per group on all its walks over the calibration text."""
         if scores is None:
             raise BadInput(f"{self.name} learns from held-out text: name some with --calibrate-on")
         facts: Json = {}
         arrays: dict[str, NDArray[Any]] = {}
-        for name in setup.automata:
-            spec = WalkSpec(name, math.inf)
+        for name, specs in self.groups(setup).items():
+            spec = self.searched_most(setup, name)
             bases = Bases(
-                find_constants(scores, spec, setup, POINTER_WEIGHTS),
+                find_constants(scores, spec, setup, self.pointer_weights),
                 find_constants(scores, spec, setup),
             )
-            network, learned = _train(scores, name, setup, bases)
+            network, learned = _train(scores, specs, bases, self.uses_suffixes)
             begun = {"weighed": as_facts(bases.weighed), "plain": as_facts(bases.plain)}
             facts[name] = {**begun, **learned}
             arrays |= {f"{name}.{key}": array for key, array in network.arrays().items()}
         return Calibrated(facts, arrays)
 
     def points(self, setup: Setup, calibrated: Calibrated) -> Iterator[CurvePoint]:
-        """One point per clustering and tau."""
-        for name in setup.automata:
-            network = MixtureNetwork.of(arrays_below(calibrated.arrays, f"{name}."))
-            found = calibrated.facts[name]
-            bases = Bases(from_facts(found["weighed"]), from_facts(found["plain"]))
-            mixing = AdaptiveMixing(network, bases)
-            facts = {"lambda": None, "temperature": None, "pointer_weight": None}
-            for tau in setup.taus[name]:
-                yield CurvePoint(self.name, WalkSpec(name, tau), mixing, facts=facts)
+        """One point per walk."""
+        for name, specs in self.groups(setup).items():
+            mixing = self.mixing(calibrated, name)
+            for spec in specs:
+                yield CurvePoint(self.name, spec, mixing, facts=self.shown(spec))
+
+    def mixing(self, calibrated: Calibrated, name: str) -> AdaptiveMixing:
+        """What a group's network makes of its walks."""
+        network = MixtureNetwork.of(arrays_below(calibrated.arrays, f"{name}."))
+        found = calibrated.facts[name]
+        bases = Bases(from_facts(found["weighed"]), from_facts(found["plain"]))
+        return AdaptiveMixing(network, bases, self.uses_suffixes)
+
+    def shown(self, spec: WalkSpec) -> Json:
+        """What the table of results shows of a point."""
+        thresholds = {"sigma": spec.sigma} if self.uses_suffixes else {}
+        return {"lambda": None, "temperature": None, "pointer_weight": None, **thresholds}
+
+
+class AdaptiveLambda(LearnedMixing):
+    """One network per clustering, for all taus."""
+
+    name = "retomaton+lambda"
+
+    def groups(self, setup: Setup) -> Mapping[str, Sequence[WalkSpec]]:
+        """Every tau of every clustering."""
+        return {name: [WalkSpec(name, tau) for tau in setup.taus[name]] for name in setup.automata}
+
+    def searched_most(self, setup: Setup, name: str) -> WalkSpec:  # noqa: ARG002 - the contract's
+        """With a search at every position."""
+        return WalkSpec(name, math.inf)
+
+
+class SuffixLambda(LearnedMixing):
+    """One network per clustering, for all taus and sigmas; it sees how long suffixes were."""
+
+    name = "retomaton+suffix+lambda"
+    uses_suffixes = True
+    searching = Searching.BELOW_SIGMA
+
+    def groups(self, setup: Setup) -> Mapping[str, Sequence[WalkSpec]]:
+        """Every tau and sigma of every clustering."""
+        return {
+            name: [restart.by_sigma(name) for restart in setup.restarts[name]]
+            for name in setup.automata
+        }
+
+    def calibration_walks(self, setup: Setup) -> Sequence[WalkSpec]:
+        """The same, and a restart at every position."""
+        return restart_walks(setup)
+
+    def searched_most(self, setup: Setup, name: str) -> WalkSpec:
+        """With the least sigma and a restart at every position."""
+        sigma = min(restart.sigma for restart in setup.restarts[name])
+        return WalkSpec(name, math.inf, sigma=sigma)
+
+
+class KnnLmLambda(LearnedMixing):
+    """The same network over what searches find alone: what of the gain is the automaton's."""
+
+    name = "knnlm+lambda"
+    # Nothing is pointed to.
+    pointer_weights = None
+
+    def groups(self, setup: Setup) -> Mapping[str, Sequence[WalkSpec]]:
+        """The forgetful walk."""
+        return {KNNLM: [forgetful(setup.automata[0])]}
+
+    def searched_most(self, setup: Setup, name: str) -> WalkSpec:  # noqa: ARG002 - the contract's
+        """There is only one."""
+        return forgetful(setup.automata[0])
+
+    def points(self, setup: Setup, calibrated: Calibrated) -> Iterator[CurvePoint]:
+        """One point per fraction of searches that are dropped at random, as with `knnlm`."""
+        mixing, spec = self.mixing(calibrated, KNNLM), forgetful(setup.automata[0])
+        for fraction in setup.fractions:
+            facts = {**self.shown(spec), "fraction": fraction}
+            yield CurvePoint(self.name, spec, mixing, random_gate(fraction), facts)
 
 
 def _train(
-    scores: Scores, name: str, setup: Setup, bases: Bases
+    scores: Scores, specs: Sequence[WalkSpec], bases: Bases, suffixes: bool
 ) -> tuple[MixtureNetwork, dict[str, float]]:
     seen, components = [], []
-    for tau in setup.taus[name]:
-        walked = scores.walk(WalkSpec(name, tau).label)
-        seen.append(features(scores, walked, bases.plain.temperature))
+    for spec in specs:
+        walked = scores.walk(spec.label)
+        seen.append(features(scores, walked, bases.plain.temperature, suffixes))
         components.append(versions(scores, walked, bases))
     # The same positions of every walk: one that is held out is learned from nowhere.
     held = np.tile(held_out(scores.document, HELD_OUT, SEED), len(seen))
@@ -123,8 +212,10 @@ def _train(
     )
 
 
-def features(scores: Scores, walked: Walked, temperature: float) -> NDArray[np.float32]:
-    """What is known before the token is: [rows, features]."""
+def features(
+    scores: Scores, walked: Walked, temperature: float, suffixes: bool = False
+) -> NDArray[np.float32]:
+    """What is known before the token is: [rows, features]; of suffixes only if asked."""
     near = np.where(np.isfinite(walked.nearest), walked.nearest, 0.0)
     places = [scores.temperatures.index(factor * temperature) for factor in CROWDS]
     sums = walked.sums[:, places, ALL]
@@ -140,8 +231,9 @@ def features(scores: Scores, walked: Walked, temperature: float) -> NDArray[np.f
         np.log1p(walked.pointed),
         np.nan_to_num(share),
         walked.searched,
-        np.log1p(steps_since_search(scores.document, walked.searched)),
+        np.log1p(steps_since(scores.document, walked.searched | (walked.matched > 0))),
         *np.nan_to_num(crowd, neginf=-1.0).T,
+        *([walked.matched, walked.matched > 0] if suffixes else []),
     ]
     return np.stack(columns, axis=1).astype(np.float32)
 
@@ -159,15 +251,13 @@ def versions(scores: Scores, walked: Walked, bases: Bases) -> NDArray[np.float32
     return np.stack(columns, axis=1).astype(np.float32)
 
 
-def steps_since_search(
-    documents: NDArray[np.int32], searched: NDArray[np.bool_]
-) -> NDArray[np.int64]:
-    """Steps since the last search of the same document; 0 where it searches.
+def steps_since(documents: NDArray[np.int32], restarted: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """Steps since the last restart of the same document; 0 where it restarts.
 
     Rows are in the order of the text. A document's first rows count from its start.
     """
     places = np.arange(len(documents))
     starts = np.concatenate([[True], documents[1:] != documents[:-1]])[: len(documents)]
-    last = np.maximum.accumulate(np.where(searched | starts, places, 0))
+    last = np.maximum.accumulate(np.where(restarted | starts, places, 0))
     steps: NDArray[np.int64] = places - last
     return steps

@@ -10,6 +10,7 @@ from retomaton_dist.methods.constant import ConstantMixing, as_facts, find_const
 from retomaton_dist.methods.method import Calibrated, CurvePoint, Method, Setup
 from retomaton_dist.scores.reading import Reading
 from retomaton_dist.scores.scores import Scores
+from retomaton_dist.scores.uniform import uniform
 from retomaton_dist.scores.walks import WalkSpec, forgetful
 
 
@@ -27,14 +28,9 @@ class RandomGate:
         return uniform(documents, positions) >= self.fraction
 
 
-def uniform(documents: NDArray[np.int32], positions: NDArray[np.int32]) -> NDArray[np.float64]:
-    """A number in [0, 1) for every position, always the same one (SplitMix64)."""
-    mixed = (documents.astype(np.uint64) << np.uint64(32)) | positions.astype(np.uint64)
-    mixed = mixed + np.uint64(0x9E3779B97F4A7C15)
-    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
-        mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.uint64(factor)
-    mixed ^= mixed >> np.uint64(31)
-    return (mixed >> np.uint64(11)).astype(np.float64) / 2.0**53
+def random_gate(fraction: float) -> RandomGate | None:
+    """A gate that drops this fraction; None if it is always open."""
+    return RandomGate(fraction) if fraction else None
 
 
 class KnnLm(Method):
@@ -54,6 +50,6 @@ class KnnLm(Method):
         """One point per fraction of dropped searches."""
         mixing = ConstantMixing(from_facts(calibrated.facts))
         for fraction in setup.fractions:
-            gate = RandomGate(fraction) if fraction else None
             facts = {**calibrated.facts, "fraction": fraction}
+            gate = random_gate(fraction)
             yield CurvePoint(self.name, self.walks(setup)[0], mixing, gate, facts)

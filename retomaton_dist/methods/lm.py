@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from retomaton_dist.methods.method import Calibrated, CurvePoint, Method, Setup
+from retomaton_dist.methods.method import Calibrated, CurvePoint, Method, Searching, Setup
 from retomaton_dist.methods.mixture import Floats
 from retomaton_dist.scores.scores import Scores
 from retomaton_dist.scores.walks import Walked, WalkSpec
@@ -14,6 +14,7 @@ class Lm(Method):
     """Never searches: all of its searches are saved."""
 
     name = "lm"
+    searching = Searching.NEVER
 
     def walks(self, setup: Setup) -> Sequence[WalkSpec]:  # noqa: ARG002 - the contract's
         """None."""

@@ -4,10 +4,12 @@ A method sees a text only through `Scores`: everything it does is arithmetic ove
 which is why one pass over a text serves all methods.
 """
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from enum import Enum
+from typing import Any, NamedTuple, Protocol
 
 from numpy.typing import NDArray
 
@@ -21,6 +23,35 @@ from storage.canonical import Json
 FRACTIONS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 
 
+class Restart(NamedTuple):
+    """When a walk restarts, and by what: below tau; by a search if the suffix is below sigma.
+
+    `share` is how many of its restarts searched on the calibration text.
+    """
+
+    tau: float
+    sigma: float
+    share: float = 1.0
+
+    def by_sigma(self, automaton: str) -> WalkSpec:
+        """The walk that restarts so."""
+        return WalkSpec(automaton, self.tau, sigma=self.sigma)
+
+    def at_random(self, automaton: str) -> WalkSpec:
+        """The walk that searches for as many restarts, drawn at random."""
+        if self.sigma == 0 or math.isinf(self.sigma):
+            return self.by_sigma(automaton)
+        return WalkSpec(automaton, self.tau, share=self.share)
+
+
+class Searching(Enum):
+    """Whether a method searches: never, where a suffix is shorter than sigma, or anyhow."""
+
+    NEVER = 0
+    BELOW_SIGMA = 1
+    ANYHOW = 2
+
+
 def _no_statistics() -> TokenStatistics:
     raise AssertionError("this setup knows no corpus")
 
@@ -29,13 +60,15 @@ def _no_statistics() -> TokenStatistics:
 class Setup:
     """What all methods are evaluated with.
 
-    The first automaton is the main one. `weight` and `temperature` are None where they are to be
-    calibrated. `statistics` counts the corpus's tokens, which takes a while: only who learns from
-    them asks.
+    The first automaton is the main one. `taus` are for walks that always search to restart,
+    `restarts` for those that may look up suffixes. `weight` and `temperature` are None where they
+    are to be calibrated. `statistics` counts the corpus's tokens, which takes a while: only who
+    learns from them asks.
     """
 
     automata: tuple[str, ...]
     taus: Mapping[str, tuple[float, ...]]
+    restarts: Mapping[str, tuple[Restart, ...]] = field(default_factory=dict)
     fractions: tuple[float, ...] = FRACTIONS
     weight: float | None = None
     temperature: float | None = None
@@ -89,7 +122,8 @@ class CurvePoint:
             return "lm"
         if self.gate is None:
             return self.spec.label
-        return f"{self.method}-{self.facts['fraction']:g}"
+        # Learned mixing searches where the plain method does.
+        return f"{self.method.removesuffix('+lambda')}-{self.facts['fraction']:g}"
 
 
 class Method(ABC):
@@ -97,6 +131,8 @@ class Method(ABC):
 
     name: str
     uses_queries = False
+    uses_suffixes = False
+    searching = Searching.ANYHOW
 
     @abstractmethod
     def walks(self, setup: Setup) -> Sequence[WalkSpec]:

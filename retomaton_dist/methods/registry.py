@@ -1,16 +1,29 @@
 """All methods by name: to add one, write its file and enter it here."""
 
 from retomaton_dist.errors import BadInput
-from retomaton_dist.methods.adaptive import AdaptiveLambda
+from retomaton_dist.methods.adaptive import AdaptiveLambda, KnnLmLambda, SuffixLambda
 from retomaton_dist.methods.adaptret import AdaptRet
 from retomaton_dist.methods.knnlm import KnnLm
 from retomaton_dist.methods.lm import Lm
 from retomaton_dist.methods.method import Method
 from retomaton_dist.methods.retomaton import PointerWeight, Retomaton
+from retomaton_dist.methods.suffix import RestartAtRandom, RestartBySuffix, Suffix
 
 METHODS: dict[str, Method] = {
     method.name: method
-    for method in (Lm(), KnnLm(), AdaptRet(), Retomaton(), PointerWeight(), AdaptiveLambda())
+    for method in (
+        Lm(),
+        KnnLm(),
+        KnnLmLambda(),
+        AdaptRet(),
+        Suffix(),
+        Retomaton(),
+        PointerWeight(),
+        AdaptiveLambda(),
+        RestartBySuffix(),
+        RestartAtRandom(),
+        SuffixLambda(),
+    )
 }
 
 

@@ -1,4 +1,4 @@
-"""Walks: which one (an automaton, and when to search), and what it came to."""
+"""Walks: which one (an automaton, when to restart, and by what), and what it came to."""
 
 import math
 from collections.abc import Iterable
@@ -13,31 +13,51 @@ from retomaton_dist.scores.reading import Reading
 
 @dataclass(frozen=True, order=True)
 class WalkSpec:
-    """A walk of `automaton` that searches below `tau`.
+    """A walk of `automaton` that restarts below `tau`.
+
+    It restarts by a search where the longest suffix that the corpus has is shorter than `sigma`,
+    else by the entries that follow this suffix: infinity always searches, 0 never does. At a
+    document's start these are the entries that begin documents. Of the restarts that sigma leaves
+    to a search, only a `share` does, drawn by position.
 
     A walk that is `forgetful` begins anew at every position: it follows nothing and its
-    candidates are what the search finds. That is what kNN-LM does.
+    candidates are what the restart finds. With searches that is what kNN-LM does.
     """
 
     automaton: str
     tau: float
     forgetful: bool = False
+    sigma: float = math.inf
+    share: float = 1.0
 
     @property
     def label(self) -> str:
         """The name of the walk's columns."""
-        return "knnlm" if self.forgetful else f"{self.automaton}@{format_tau(self.tau)}"
+        if self.forgetful:
+            return "suffix" if self.looks_up else "knnlm"
+        thresholds = [self.tau, *[self.sigma] * self.looks_up, *[self.share] * (self.share < 1)]
+        return f"{self.automaton}@{','.join(map(format_threshold, thresholds))}"
+
+    @property
+    def searches(self) -> bool:
+        """Whether it may search at all."""
+        return self.sigma > 0 and self.share > 0
+
+    @property
+    def looks_up(self) -> bool:
+        """Whether it may restart by a suffix."""
+        return math.isfinite(self.sigma) or self.share < 1
 
 
-def forgetful(automaton: str) -> WalkSpec:
-    """The walk of kNN-LM; the automaton only lends its distance codec."""
-    return WalkSpec(automaton, math.inf, forgetful=True)
+def forgetful(automaton: str, sigma: float = math.inf) -> WalkSpec:
+    """The walk of kNN-LM, or with sigma 0 of suffixes alone; the automaton lends its codec."""
+    return WalkSpec(automaton, math.inf, forgetful=True, sigma=sigma)
 
 
-def format_tau(tau: float) -> str:
+def format_threshold(threshold: float) -> str:
     """A threshold as people write it; others have other names, however near they are."""
-    short = f"{tau:g}"
-    return short if float(short) == tau else repr(tau)
+    short = f"{threshold:g}"
+    return short if float(short) == threshold else repr(threshold)
 
 
 def each_once(specs: Iterable[WalkSpec]) -> list[WalkSpec]:
@@ -50,11 +70,14 @@ class Walked:
     """What one walk came to, row by row.
 
     `sums` are log-sums [rows, temperatures, target or all, pointed or other], relative to the
-    nearest candidate: log sum exp((nearest - distance) / temperature). `states` is n.
+    nearest candidate: log sum exp((nearest - distance) / temperature). `states` is n. `matched`
+    is the length of the suffix that the walk restarted by (the longest at a document's start), 0
+    where it did not.
     """
 
     sums: NDArray[np.float32]
     searched: NDArray[np.bool_]
+    matched: NDArray[np.int32]
     states: NDArray[np.int32]
     candidates: NDArray[np.int32]
     pointed: NDArray[np.int32]
@@ -66,6 +89,7 @@ class Walked:
         return cls(
             sums=np.full((*shape, temperatures, 2, 2), -np.inf, np.float32),
             searched=np.zeros(shape, np.bool_),
+            matched=np.zeros(shape, np.int32),
             states=np.zeros(shape, np.int32),
             candidates=np.zeros(shape, np.int32),
             pointed=np.zeros(shape, np.int32),

@@ -1,5 +1,6 @@
 """The settings of an evaluation, and of the walk it takes."""
 
+import math
 from dataclasses import dataclass
 
 from retomaton_dist.errors import BadInput
@@ -55,6 +56,12 @@ def check_tau(tau: float) -> None:
         raise BadInput(f"--tau {tau}: must be 1 or more, or inf to search at every position")
 
 
+def check_sigma(sigma: float) -> None:
+    """Refuse what is no length of a suffix."""
+    if not (sigma >= 0 and (sigma == math.inf or sigma == int(sigma))):
+        raise BadInput(f"--sigma {sigma:g}: must be 0 (never search), a whole number, or inf")
+
+
 @dataclass(frozen=True, kw_only=True)
 class EvaluateSettings(Settings):
     """What text is evaluated, how, and with what of the store."""
@@ -71,9 +78,10 @@ class EvaluateSettings(Settings):
         shown="none; then --lambda and --temperature are needed",
     )
     methods: str | None = option(
-        "comma-separated: lm, knnlm, adaptret, retomaton, retomaton+pw, retomaton+lambda",
+        "comma-separated: lm, knnlm, knnlm+lambda, adaptret, suffix, retomaton, retomaton+pw, "
+        "retomaton+lambda, retomaton+suffix, retomaton+random, retomaton+suffix+lambda",
         None,
-        shown="all",
+        shown="all that the store has what it takes for",
     )
     automata: str | None = option(
         "comma-separated names of compiled automata, the main one first",
@@ -85,9 +93,15 @@ class EvaluateSettings(Settings):
         "that spread FoSS evenly on the calibration text",
         None,
     )
+    sigma: str | None = option(
+        "comma-separated lengths from 0 to inf, for methods that look up suffixes: a walk that "
+        "runs thin searches where the longest suffix that the corpus has is shorter; 0: never; "
+        "auto: pairs of tau and sigma that no other beats on the calibration text",
+        None,
+    )
     target_foss: str | None = option(
-        "comma-separated fractions of saved searches: for each, the tau that has it on the "
-        "calibration text",
+        "comma-separated fractions of saved searches: for each, the tau (or tau and sigma) that "
+        "has it on the calibration text",
         None,
         shown="none",
     )
@@ -117,6 +131,12 @@ class EvaluateSettings(Settings):
         choices=("paper", "reference"),
     )
     index: str = option("the search index", "default", names=True)
+    no_index: bool = option(
+        "search nothing: needs no search index; sigma is 0, and methods that must search are left "
+        "out",
+        False,
+    )
+    suffixes: str = option("the suffix index", "default", names=True)
     parameters: str | None = option("of the search, such as nprobe=64", None, shown="the index's")
     served: bool = option("search by way of the service that `serve-index` started", False)
     model: str | None = option("where the store's model now lies", None, shown="where it was")
@@ -138,6 +158,13 @@ class EvaluateSettings(Settings):
             check_tau(tau)
         if self.taus == ():
             raise BadInput("--tau names no threshold; use auto or numbers such as 1,4,16,inf")
+        named = self._named_sigmas
+        for sigma in named or ():
+            check_sigma(sigma)
+        if named == ():
+            raise BadInput("--sigma names no length; use auto or numbers such as 0,2,inf")
+        if self.no_index and named not in (None, (0.0,)):
+            raise BadInput(f"--sigma {self.sigma} searches, and --no-index does not; use sigma 0")
         for target in self.targets:
             if not 0 <= target < 1:
                 raise BadInput(f"--target-foss {target:g}: must be at least 0 and below 1")
@@ -150,6 +177,17 @@ class EvaluateSettings(Settings):
         if self.tau is None:
             return None
         return tuple(sorted({_number("--tau", item) for item in listed(self.tau)}))
+
+    @property
+    def sigmas(self) -> tuple[float, ...] | None:
+        """The lengths asked for, in order; None for auto."""
+        return (0.0,) if self.no_index else self._named_sigmas
+
+    @property
+    def _named_sigmas(self) -> tuple[float, ...] | None:
+        if self.sigma is None:
+            return None
+        return tuple(sorted({_number("--sigma", item) for item in listed(self.sigma)}))
 
     @property
     def targets(self) -> tuple[float, ...]:

@@ -20,6 +20,15 @@ class Corpus:
     def members(self, state):
         return [entry for entry, found in enumerate(self.states) if found == state]
 
+    def documents(self):
+        """Values of documents that lie one after the other, each up to where a pointer ends."""
+        found = [[]]
+        for value, pointer in zip(self.values, self.pointers, strict=True):
+            found[-1].append(value)
+            if pointer == END:
+                found.append([])
+        return [document for document in found if document]
+
 
 @dataclass
 class Step:
@@ -29,6 +38,7 @@ class Step:
     states: set[int]
     found: int
     searched: bool
+    matched: int = 0
     states_capped: bool = False
     candidates_capped: bool = False
 
@@ -54,11 +64,14 @@ class PaperLane:
     settings: WalkSettings
     tau: float
     document: int = 0
+    sigma: float = math.inf
+    share: float = 1.0
     t: int = 0
     states: set[int] = field(default_factory=set)
     last: list[tuple[int, float, bool]] = field(default_factory=list)
 
-    def step(self, token, distances, neighbours):
+    def step(self, token, distances, neighbours, suffix=((), 0), draw=0.0):
+        """`suffix` are the entries that follow the longest one, and its length."""
         corpus, settings = self.corpus, self.settings
         alike = [(e, d) for e, d, _ in self.last if corpus.values[e] == token]
         if settings.follow == "members":
@@ -72,10 +85,13 @@ class PaperLane:
         ranking = sorted(counted, key=lambda state: (-counted[state], state))
         kept = ranking[: settings.max_states]
         found = len(kept) if settings.count == "states" else len(alike)
-        searched = found < self.tau
+        following, length = suffix
+        thin = found < self.tau
+        searched = thin and length < self.sigma and draw < self.share
         walked = pointers + self._rest(kept, pointers)
         pointed = set(pointers)
-        listed = [e for e in neighbours if e != END] if searched else []
+        restart = neighbours if searched else following if thin else []
+        listed = [e for e in restart if e != END]
         chosen = listed + walked[: settings.max_knns]
         if settings.duplicates == "drop":
             chosen = list(dict.fromkeys(chosen))
@@ -87,6 +103,7 @@ class PaperLane:
             self.states,
             found,
             searched,
+            length if thin and not searched else 0,
             len(kept) < len(ranking),
             len(walked) > settings.max_knns,
         )

@@ -19,6 +19,7 @@ def random_walked(random, rows, searched=0.5, empty=0.1):
     walked = Walked(
         sums=np.stack([targets, everything], axis=2).astype(np.float32),
         searched=random.random(rows) < searched,
+        matched=random.integers(0, 4, rows).astype(np.int32),
         states=random.integers(0, 50, rows).astype(np.int32),
         candidates=random.integers(1, 50, rows).astype(np.int32),
         pointed=np.zeros(rows, np.int32),

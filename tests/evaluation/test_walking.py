@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from retomaton_dist.automaton.summing import ALL, OTHER, POINTED, TARGET, interpolate, log_automaton
-from retomaton_dist.scores.walks import WalkSpec, forgetful, format_tau
+from retomaton_dist.scores.uniform import uniform
+from retomaton_dist.scores.walks import WalkSpec, forgetful, format_threshold
 from retomaton_dist.settings import PRESETS
 from tests.automaton.make import all_distances
 from tests.automaton.oracle import PaperLane
@@ -17,6 +18,7 @@ from tests.codec.make import exact_distances
 from tests.evaluation.texts import (
     TEMPERATURES,
     assert_equal,
+    longest_suffix,
     nearest_entries,
     random_automata,
     random_text,
@@ -30,6 +32,16 @@ SPECS = [
     WalkSpec("kmeans", math.inf),
     WalkSpec("none", 1.0),
     WalkSpec("none", math.inf),
+]
+# The same with suffixes: never searching, below some length, and at random.
+SUFFIXED = [
+    forgetful("kmeans", sigma=0.0),
+    WalkSpec("kmeans", 1.0, sigma=0.0),
+    WalkSpec("kmeans", 3.0, sigma=2.0),
+    WalkSpec("kmeans", math.inf, sigma=1.0),
+    WalkSpec("none", 3.0, sigma=3.0),
+    WalkSpec("none", math.inf, sigma=0.0),
+    WalkSpec("none", 3.0, share=0.5),
 ]
 WALKS = {name: replace(preset, k=4, max_knns=10) for name, preset in PRESETS.items()}
 
@@ -58,8 +70,9 @@ def test_neither_neighbours_in_a_block_nor_seams_of_slabs_nor_other_walks_matter
 ):
     made, text = build(world)
     every = range(len(world["lengths"]))
-    together = walk(made, SPECS, WALKS[preset], text, every, block=block, slab=slab)
-    for spec in SPECS:
+    specs = [*SPECS, *SUFFIXED]
+    together = walk(made, specs, WALKS[preset], text, every, block=block, slab=slab)
+    for spec in specs:
         for number in every:
             alone = walk(made, [spec], WALKS[preset], text, [number])
             assert_equal(together[spec, number], alone[spec, number])
@@ -70,18 +83,22 @@ def test_neither_neighbours_in_a_block_nor_seams_of_slabs_nor_other_walks_matter
 def test_a_walk_is_the_oracles_position_by_position(world, preset, slab):
     made, text = build(world)
     every = range(len(world["lengths"]))
-    for (spec, number), found in walk(
-        made, SPECS[1:], WALKS[preset], text, every, slab=slab
-    ).items():
+    specs = [*SPECS[1:], *SUFFIXED[1:]]
+    for (spec, number), found in walk(made, specs, WALKS[preset], text, every, slab=slab).items():
         chosen = made[spec.automaton]
-        lane = PaperLane(chosen.corpus, WALKS[preset], spec.tau, number)
+        thresholds = {"sigma": spec.sigma, "share": spec.share}
+        lane = PaperLane(chosen.corpus, WALKS[preset], spec.tau, number, **thresholds)
         previous = -1
         for t, (token, query) in enumerate(
             zip(text.tokens[number], text.queries[number], strict=True)
         ):
             near = nearest_entries(chosen.keys, query[None], WALKS[preset].k)[0]
-            step = lane.step(previous, all_distances(chosen.automaton, query), near.tolist())
+            suffix = longest_suffix(made, text.tokens[number][:t].tolist(), WALKS[preset].k)
+            draw = uniform(np.array([number]), np.array([t]))[0]
+            distances = all_distances(chosen.automaton, query)
+            step = lane.step(previous, distances, near.tolist(), suffix, draw)
             assert found.searched[t] == step.searched
+            assert found.matched[t] == step.matched
             assert found.states[t] == step.found
             assert found.candidates[t] == len(step.candidates)
             assert found.pointed[t] == sum(pointed for _, _, pointed in step.candidates)
@@ -150,7 +167,11 @@ def test_where_the_gate_is_closed_there_is_no_candidate_and_p_is_p_lm(world, gat
     assert sorted(asked) == sorted(opened), "nothing else was searched, and nothing twice"
 
 
-@given(worlds, presets, st.sampled_from([WalkSpec("kmeans", 1.0), WalkSpec("none", 3.0)]))
+@given(
+    worlds,
+    presets,
+    st.sampled_from([WalkSpec("kmeans", 1.0), WalkSpec("none", 3.0), *SUFFIXED[2:5]]),
+)
 @settings(max_examples=30)
 def test_a_walk_searches_for_nothing_but_what_it_needs(world, preset, spec):
     made, text = build(world)
@@ -159,10 +180,50 @@ def test_a_walk_searches_for_nothing_but_what_it_needs(world, preset, spec):
     found = walk(made, [spec], WALKS[preset], text, every, asked=asked)
     needed = {(number, t) for number in every for t in np.flatnonzero(found[spec, number].searched)}
     assert sorted(asked) == sorted(needed)
-    assert all((number, 0) in needed for number in every), "there is nothing to follow at a start"
+    for number in every:
+        # There is nothing to follow at a start, but there are documents that begin there.
+        assert ((number, 0) in needed) == (not spec.looks_up)
 
 
 def test_labels_tell_thresholds_apart_however_near_they_are():
     taus = [1.0, 2.0, 2.0000001, 1e6 + 1, 1e6 + 2, math.inf]
     assert len({WalkSpec("kmeans", tau).label for tau in taus}) == len(taus)
-    assert [format_tau(tau) for tau in (1.0, 16.0, 2.5, math.inf)] == ["1", "16", "2.5", "inf"]
+    shown = [format_threshold(tau) for tau in (1.0, 16.0, 2.5, math.inf)]
+    assert shown == ["1", "16", "2.5", "inf"]
+
+
+def test_labels_tell_restarts_apart():
+    labels = [spec.label for spec in (*SPECS, *SUFFIXED)]
+    assert len(set(labels)) == len(labels)
+    assert labels[0] == "knnlm"
+    assert labels[6:] == [
+        "suffix", "kmeans@1,0", "kmeans@3,2", "kmeans@inf,1", "none@3,3", "none@inf,0",
+        "none@3,inf,0.5",
+    ]  # fmt: skip
+
+
+def test_only_walks_that_never_search_can_do_without_an_index():
+    assert [spec.label for spec in SUFFIXED if not spec.searches] == [
+        "suffix", "kmeans@1,0", "none@inf,0",
+    ]  # fmt: skip
+    assert all(spec.searches and not spec.looks_up for spec in SPECS)
+
+
+@given(worlds, presets)
+@settings(max_examples=30)
+def test_suffixes_alone_are_what_follows_the_longest_one_and_nothing_is_searched(world, preset):
+    made, text = build(world, gate=1.0)
+    spec, k, asked = SUFFIXED[0], WALKS[preset].k, []
+    every = range(len(world["lengths"]))
+    found = walk(made, [spec, SUFFIXED[1]], WALKS[preset], text, every, asked=asked)
+    assert asked == []
+    chosen = made["kmeans"]
+    for number, (tokens, queries) in enumerate(zip(text.tokens, text.queries, strict=True)):
+        walked = found[spec, number]
+        for t, (token, query) in enumerate(zip(tokens, queries, strict=True)):
+            entries, length = longest_suffix(made, tokens[:t].tolist(), k)
+            assert (walked.matched[t], walked.candidates[t]) == (length, len(entries))
+            assert not walked.searched[t]
+            distances = all_distances(chosen.automaton, query)
+            candidates = [(entry, float(distances[entry]), False) for entry in entries]
+            check_sums(walked.sums[t], candidates, chosen.corpus.values, token)

@@ -1,18 +1,22 @@
 """Random texts over small random automata, walked as evaluation does, document by document."""
 
+import itertools
 from dataclasses import dataclass, fields
 
 import numpy as np
 
+from retomaton_dist.automaton.suffixes import Suffixes
 from retomaton_dist.evaluation.reading import blocks, slabs
 from retomaton_dist.evaluation.walking import BlockWalk
 from retomaton_dist.scores.reading import Reading
 from retomaton_dist.scores.walks import Walked
 from tests.automaton.make import make, random_corpus
+from tests.automaton.suffix_oracle import SlowSuffixes, before_of
 from tests.codec.make import DIMENSION
 
 TEMPERATURES = np.array([0.5, 3.0, 40.0])
 VOCABULARY = 3
+LONGEST = 3
 
 
 @dataclass(frozen=True)
@@ -60,6 +64,26 @@ def nearest_entries(keys, queries, k):
     return np.argsort((wide**2).sum(axis=2), axis=1, kind="stable")[:, :k]
 
 
+def suffixes_of(made):
+    """The suffix index of the automata's entries."""
+    corpus = next(iter(made.values())).corpus
+    return Suffixes.of(before_of(corpus.documents()), VOCABULARY, LONGEST)
+
+
+def longest_suffix(made, tokens, k):
+    """What follows the longest suffix of these tokens, and its length, the slow way.
+
+    Without tokens: what begins documents, and the longest length there is.
+    """
+    corpus = next(iter(made.values())).corpus
+    if not tokens:
+        sizes = [len(document) for document in corpus.documents()]
+        first, room = list(itertools.accumulate([0, *sizes[:-1]])), min(k, len(sizes))
+        return [first[(2 * i + 1) * len(first) // (2 * room)] for i in range(room)], LONGEST
+    recent = [*tokens[::-1][:LONGEST], *[-1] * LONGEST][:LONGEST]
+    return SlowSuffixes(corpus.documents(), LONGEST).look_up(recent, k)
+
+
 def walk(made, specs, settings, text, numbers, *, block=32, slab=4096, asked=None):
     """Walk documents in blocks and slabs of these sizes: {(spec, document): Walked}.
 
@@ -67,9 +91,9 @@ def walk(made, specs, settings, text, numbers, *, block=32, slab=4096, asked=Non
     """
     found = {}
     automata = {name: item.automaton for name, item in made.items()}
-    keys = next(iter(made.values())).keys
+    keys, suffixes = next(iter(made.values())).keys, suffixes_of(made)
     for part in blocks(numbers, text.lengths, block):
-        walking = BlockWalk(automata, specs, settings, part.documents, part.lengths)
+        walking = BlockWalk(automata, specs, settings, part.documents, part.lengths, suffixes)
         for piece in slabs(part, slab):
             reading, gates = text.reading(piece.spans)
             places = np.stack(piece.positions(), axis=1)

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 from retomaton_dist.methods.adaptret import AdaptRetGate
 from retomaton_dist.methods.held_out import held_out
-from retomaton_dist.methods.knnlm import RandomGate, uniform
+from retomaton_dist.methods.knnlm import RandomGate
+from retomaton_dist.scores.uniform import uniform
 from tests.methods.learning import DIMENSION, random_network, random_reading
 
 
