@@ -112,8 +112,8 @@ def test_without_searches_all_are_saved_and_a_larger_sigma_saves_fewer(sweep):
             assert row["foss"] == 1.0
             fewer = rows[method, name, tau, 2.0, None]
             assert 0.0 < fewer["foss"] < 1.0
-            if tau != "inf":
-                assert fewer["foss"] > rows[method, name, "inf", 2.0, None]["foss"]
+            # Matches are the text's and not the walk's: who restarts less searches no more.
+            assert fewer["foss"] >= rows[method, name, "inf", 2.0, None]["foss"]
 
 
 def test_at_random_about_as_many_are_searched_for_as_by_sigma(sweep):
