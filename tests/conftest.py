@@ -107,7 +107,7 @@ def small_store(ray_local, tiny_model, small_corpus, tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def walkable_store(small_store, tmp_path_factory):
-    """The same with two automata of exact keys, `kmeans` and `none`, and an index."""
+    """The same with two automata of exact keys, `kmeans` and `none`, and both indexes."""
     import retomaton_dist as rd
 
     made = small_store.copy(tmp_path_factory.mktemp("walkable"))
@@ -117,6 +117,7 @@ def walkable_store(small_store, tmp_path_factory):
     rd.index(made.path, factory="Flat", recall_queries=16, recall_k=8, **quiet)
     rd.compile(made.path, codec="fp16", **quiet)
     rd.compile(made.path, codec="fp16", states="none", **quiet)
+    rd.suffix(made.path, **quiet)
     return made
 
 

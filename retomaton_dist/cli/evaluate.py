@@ -40,6 +40,9 @@ COMMAND = Command(
           retomaton eval law.store --text law/test.en --calibrate-on law/dev.en \\
               --methods lm,knnlm,retomaton --target-foss 0,0.5,0.8 --mode live
 
+        no search at all, in a store that never had a search index:
+          retomaton eval law.store --text law/test.en --calibrate-on law/dev.en --no-index
+
         killed? the same command again does only what is missing.
     """,
 )

@@ -16,8 +16,7 @@ from retomaton_dist.clustering.shares import (
     CellSplit,
     add_assigned,
     assign_rows,
-    by_state,
-    limited,
+    members_of,
     spread_unit,
 )
 from retomaton_dist.clustering.sums import Sums, add_sums, partial_sums
@@ -69,13 +68,9 @@ class InMemory:
 
     def split(self, splits: Sequence[CellSplit]) -> Sequence[Centroids]:
         """Cluster the members of states on their own, one after the other."""
-        order, offsets = by_state(self.states, max(split.cell for split in splits) + 1)
-        members = (
-            limited(order[offsets[split.cell] : offsets[split.cell + 1]], split) for split in splits
-        )
         return [
             split_cell(self.take(rows), split, self._blocking)
-            for rows, split in zip(members, splits, strict=True)
+            for rows, split in zip(members_of(self.states, splits), splits, strict=True)
         ]
 
 

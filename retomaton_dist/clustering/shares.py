@@ -104,6 +104,17 @@ def by_state(states: StateOfRow, count: int) -> tuple[NDArray[np.int64], Counts]
     return np.argsort(states, kind="stable"), offsets
 
 
+def members_of(
+    states: StateOfRow, splits: Sequence[CellSplit], first: int = 0
+) -> list[NDArray[np.int64]]:
+    """Rows that each split is made from, at most its limit; the first of these rows is `first`."""
+    order, offsets = by_state(states, max(split.cell for split in splits) + 1)
+    order += first
+    return [
+        limited(order[offsets[split.cell] : offsets[split.cell + 1]], split) for split in splits
+    ]
+
+
 def limited(members: NDArray[np.int64], split: CellSplit) -> NDArray[np.int64]:
     """Keep at most `split.limit` rows, drawn at random, in ascending order.
 

@@ -23,7 +23,7 @@ from retomaton_dist.search.layout import IndexFiles
 from retomaton_dist.search.searcher import Searcher, open_searcher
 from retomaton_dist.settings import WalkSettings
 from retomaton_dist.stages.runner import Done
-from storage import automaton
+from storage import automaton, suffixes
 from storage.canonical import Json
 from storage.scores import ScoreWriter
 from storage.sending import WithoutCaches
@@ -31,7 +31,6 @@ from storage.store import Store
 
 CAPS = ("states", "candidates", "empty")
 PARTS = ("lm", "search", "walk")
-SUFFIXES = "suffixes"
 
 Caps = Counter[str]
 ScoreUnit = tuple[int, list[int]]
@@ -85,7 +84,7 @@ class Retrieval(WithoutCaches):
         """The suffix index, if there is need of one."""
         if self.suffixes is None:
             return None
-        return Suffixes.open(self.store / SUFFIXES / self.suffixes)
+        return Suffixes.open(suffixes.folder_of(self.store, self.suffixes))
 
     def block(self, specs: Sequence[WalkSpec], block: DocumentBlock) -> BlockWalk:
         """Lanes for a block of documents."""

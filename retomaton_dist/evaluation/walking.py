@@ -241,13 +241,21 @@ class BlockWalk:
         recent[:, 0] = targets
 
     def _look_up(self, recent: NDArray[np.int32], which: Mask) -> Matches:
-        """The longest suffixes of these documents; of the others, nothing."""
-        if self._suffixes is not None and which.any():
-            # Without tokens there is nothing to look up.
-            return self._suffixes.look_up(np.where(which[:, None], recent, -1), self._k)
-        rows = len(recent)
-        entries, lengths = np.full((rows, self._k), -1), np.zeros(rows, np.int32)
-        return Matches(entries, lengths, np.zeros(rows, np.int64))
+        """What follows the longest suffixes of these documents; of the others, nothing.
+
+        At its start all that precedes is known: a document matches those of the corpus in full.
+        """
+        if self._suffixes is None or not which.any():
+            rows = len(recent)
+            entries, lengths = np.full((rows, self._k), -1), np.zeros(rows, np.int32)
+            return Matches(entries, lengths, np.zeros(rows, np.int64))
+        # Without tokens there is nothing to look up.
+        matches = self._suffixes.look_up(np.where(which[:, None], recent, -1), self._k)
+        starting = which & (recent[:, 0] < 0)
+        if starting.any() and len(first := first_entries(self._suffixes, self._k)):
+            matches.entries[starting, : len(first)] = first
+            matches.lengths[starting], matches.counts[starting] = self._suffixes.longest, len(first)
+        return matches
 
     def _spread(
         self, which: Mask, found: Callable[[], NDArray[np.int64]]
@@ -258,6 +266,15 @@ class BlockWalk:
         entries = np.full((len(which), self._k), -1)
         entries[which] = found()
         return entries
+
+
+def first_entries(suffixes: Suffixes, k: int) -> NDArray[np.int64]:
+    """Entries that nothing precedes, k at most, evenly spaced over the corpus."""
+    first = suffixes.columns.order[: int(suffixes.columns.starts[0])].astype(np.int64)
+    first = first[first < suffixes.entries]
+    count = min(k, len(first))
+    chosen: NDArray[np.int64] = first[(2 * np.arange(count) + 1) * len(first) // (2 * count or 1)]
+    return chosen
 
 
 def _grouped(specs: Sequence[WalkSpec]) -> list[list[WalkSpec]]:

@@ -85,7 +85,8 @@ def draw_ratio(evaluation: EvaluationFiles, path: Path) -> str | None:
 
 def draw_tau(evaluation: EvaluationFiles, path: Path) -> str | None:
     """FoSS and perplexity against tau, with tau's values evenly spaced."""
-    walked = [row for row in evaluation.rows if row.tau is not None]
+    alone = [row for row in evaluation.rows if row.sigma is None and row.share is None]
+    walked = [row for row in alone if row.tau is not None]
     grid = sorted({row.tau for row in walked if row.tau is not None})
     if len(grid) < 2:
         return None

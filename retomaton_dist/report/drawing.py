@@ -18,7 +18,7 @@ Styled = tuple[Sequence[Row], dict[str, Any], str]
 
 FOSS = "fraction of saved searches (FoSS)"
 # Their curves end at the LM's own perplexity when nothing is searched.
-FADING = ("knnlm", "adaptret")
+FADING = ("knnlm", "knnlm+lambda", "adaptret")
 # Colours that the colour-blind can tell apart (Okabe and Ito), and a marker for each.
 _METHODS = {
     "lm": ("#6b7280", ""),
@@ -27,12 +27,17 @@ _METHODS = {
     "retomaton": ("#0072B2", "o"),
     "retomaton+pw": ("#009E73", "v"),
     "retomaton+lambda": ("#AA4499", "D"),
+    "knnlm+lambda": ("#994F00", "p"),
+    "suffix": ("#000000", "*"),
+    "retomaton+suffix": ("#56B4E9", "P"),
+    "retomaton+random": ("#88A0A8", "x"),
+    "retomaton+suffix+lambda": ("#661100", "X"),
 }
-_OTHERS = (("#44403c", "P"), ("#882255", "X"), ("#117733", "*"), ("#332288", "h"))
+_OTHERS = (("#44403c", "<"), ("#882255", ">"), ("#117733", "8"), ("#332288", "h"))
 _CLUSTERINGS = ("#0072B2", "#CC3311", "#117733", "#AA4499", "#997700", "#332288")
 _CLUSTERING_MARKERS = "os^Pv*"
 _NONE = ("#56B4E9", "D")
-_BACK_TO_FRONT = {"lm": 1, "knnlm": 2, "adaptret": 2}
+_BACK_TO_FRONT = {"lm": 1, "knnlm": 2, "knnlm+lambda": 2, "adaptret": 2, "retomaton+random": 2}
 
 
 @contextlib.contextmanager

@@ -88,7 +88,12 @@ def result_sentence(evaluation: EvaluationFiles) -> str:
     results = evaluation.results
     many = "" if results["documents"] == 1 else "s"
     text = f"On {results['positions']:,} positions of {results['documents']:,} document{many}"
-    parts = [_levels(found, ours), _change(found.get(ours, [])), _still_equal(found, ours)]
+    parts = [
+        _levels(found, ours),
+        _change(found.get(ours, [])),
+        _still_equal(found, ours),
+        _without_search(found, ours),
+    ]
     return f"{text}, {'; '.join(part for part in parts if part)}."
 
 
@@ -111,6 +116,19 @@ def _change(points: Points) -> str:
         return ""
     side = "below" if row.against_knnlm < 1 else "above"
     return f"RetoMaton is {percent(abs(1 - row.against_knnlm))} {side} kNN-LM{_margin(row)}"
+
+
+def _without_search(found: Mapping[Curve, Points], ours: Curve) -> str:
+    """What restarts by suffixes alone come to."""
+    curve = Curve("retomaton+suffix", ours.clustering)
+    row = next((row for row in found.get(curve, []) if row.searches == 0), None)
+    if row is None:
+        return ""
+    text = f"{curve_name(curve)} has {row.perplexity:,.2f} without any search"
+    if row.against_knnlm is None:
+        return text
+    side = "below" if row.against_knnlm < 1 else "above"
+    return f"{text}, {percent(abs(1 - row.against_knnlm))} {side} kNN-LM{_margin(row)}"
 
 
 def _margin(row: Row) -> str:

@@ -4,7 +4,14 @@ import math
 
 from retomaton_dist.report.rows import Curve, Interval
 
-_METHODS = {"lm": "LM alone", "knnlm": "kNN-LM", "adaptret": "AdaptRet"}
+_METHODS = {
+    "lm": "LM alone",
+    "knnlm": "kNN-LM",
+    "knnlm+lambda": "kNN-LM + lambda",
+    "adaptret": "AdaptRet",
+    "suffix": "suffixes alone",
+    "retomaton+random": "RetoMaton + suffix, at random",
+}
 DASH = "–"  # noqa: RUF001 - a dash is meant
 
 

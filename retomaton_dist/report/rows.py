@@ -27,12 +27,15 @@ class Row:
     """One point of a curve. `seconds` splits its wall-clock, if it was run alone (live mode).
 
     `interval` is a 95 % confidence interval; `against_knnlm` is the perplexity's ratio to
-    kNN-LM's at FoSS 0, with `against_interval` for it.
+    kNN-LM's at FoSS 0, with `against_interval` for it. `sigma` is for walks that look up suffixes,
+    `share` for those that search at random instead.
     """
 
     method: str
     clustering: str | None
     tau: float | None
+    sigma: float | None
+    share: float | None
     foss: float
     searches: int
     perplexity: float
@@ -66,6 +69,8 @@ def read_row(item: Mapping[str, Any], where: str) -> Row:
             method=str(item["method"]),
             clustering=_text(item.get("clustering")),
             tau=_number(item.get("tau")),
+            sigma=_number(item.get("sigma")),
+            share=_number(item.get("share")),
             foss=float(item["foss"]),
             searches=int(item["searches"]),
             perplexity=float(item["perplexity"]),
@@ -85,9 +90,9 @@ def read_row(item: Mapping[str, Any], where: str) -> Row:
 
 
 def curves(rows: Sequence[Row]) -> dict[Curve, list[Row]]:
-    """The points of each curve by rising FoSS, one for each; without infinite perplexities."""
+    """The points of each curve by rising FoSS, the best of each; without infinite perplexities."""
     made: dict[Curve, list[Row]] = {}
-    for row in sorted(rows, key=lambda row: row.foss):
+    for row in sorted(rows, key=lambda row: (row.foss, row.perplexity)):
         points = made.setdefault(row.curve, [])
         if math.isfinite(row.perplexity) and (not points or points[-1].foss < row.foss):
             points.append(row)

@@ -37,6 +37,13 @@ _DEFINITIONS = (
     "RetoMaton: walks the automaton, and searches where the walk runs thin: fewer than tau states "
     "(or, with count = entries, candidates of the last step that had the right token). "
     "Without clustering every entry is its own state, so that only pointers are followed.",
+    "Suffixes alone: no walk and no search. At every position the candidates are the entries that "
+    "follow the longest suffix of the text so far that the corpus has.",
+    "RetoMaton + suffix: where the walk runs thin it goes on from such entries, and searches only "
+    "where the suffix is shorter than sigma tokens: never if sigma is 0, always if it is "
+    "infinite. At random: as many of these restarts search, whatever their suffixes.",
+    "+ lambda: a trained network says at every token how far the candidates are to be trusted, "
+    "instead of one constant lambda.",
 )
 
 

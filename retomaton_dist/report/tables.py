@@ -46,6 +46,8 @@ def points_table(rows: Sequence[Row]) -> Table:
     """Every point of every curve."""
     columns: dict[str, Any] = {
         "tau": lambda row: names.short(row.tau),
+        "sigma": lambda row: names.short(row.sigma),
+        "share of restarts": lambda row: names.short(row.share),
         "FoSS": lambda row: names.number(row.foss, 3),
         "searches": lambda row: f"{row.searches:,}",
         "perplexity": lambda row: names.number(row.perplexity),
@@ -94,10 +96,11 @@ def seconds_table(rows: Sequence[Row]) -> Table:
             continue
         saved = None if not whole or row.retrieval is None else 1 - row.retrieval / whole
         parts = [names.number(row.seconds[part]) for part in _PARTS]
-        place = [names.short(row.tau), names.number(row.foss, 3)]
+        place = [names.short(row.tau), names.short(row.sigma), names.number(row.foss, 3)]
         saving = names.DASH if row.method == "lm" else names.percent(saved)
         body.append([*_curve_cells(row.curve), *place, *parts, saving])
-    return Table(("method", "clustering", "tau", "FoSS", *_PARTS, "retrieval saved"), body, texts=2)
+    header = ("method", "clustering", "tau", "sigma", "FoSS", *_PARTS, "retrieval saved")
+    return Table(header, body, texts=2)
 
 
 def pass_table(seconds: Mapping[str, float]) -> Table:
@@ -116,13 +119,13 @@ def caps_table(caps: Mapping[str, int], positions: int) -> Table:
     return Table(("walk", *kinds), body)
 
 
-def _walk_order(label: str) -> tuple[str, float, str]:
-    """By automaton, then by tau as a number."""
-    automaton, _, tau = label.partition("@")
+def _walk_order(label: str) -> tuple[str, list[float], str]:
+    """By automaton, then by its thresholds as numbers: tau, sigma, share."""
+    automaton, _, thresholds = label.partition("@")
     try:
-        return automaton, float(tau or 0), label
+        return automaton, [float(one) for one in thresholds.split(",") if one], label
     except ValueError:
-        return automaton, math.inf, label
+        return automaton, [math.inf], label
 
 
 def overlap_table(found: Sequence[Json]) -> Table:

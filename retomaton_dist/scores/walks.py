@@ -16,8 +16,9 @@ class WalkSpec:
     """A walk of `automaton` that restarts below `tau`.
 
     It restarts by a search where the longest suffix that the corpus has is shorter than `sigma`,
-    else by the entries that follow this suffix: infinity always searches, 0 never does. Of the
-    restarts that sigma leaves to a search, only a `share` does, drawn by position.
+    else by the entries that follow this suffix: infinity always searches, 0 never does. At a
+    document's start these are the entries that begin documents. Of the restarts that sigma leaves
+    to a search, only a `share` does, drawn by position.
 
     A walk that is `forgetful` begins anew at every position: it follows nothing and its
     candidates are what the restart finds. With searches that is what kNN-LM does.
@@ -70,7 +71,8 @@ class Walked:
 
     `sums` are log-sums [rows, temperatures, target or all, pointed or other], relative to the
     nearest candidate: log sum exp((nearest - distance) / temperature). `states` is n. `matched`
-    is the length of the suffix that the walk restarted by, 0 where it did not.
+    is the length of the suffix that the walk restarted by (the longest at a document's start), 0
+    where it did not.
     """
 
     sums: NDArray[np.float32]

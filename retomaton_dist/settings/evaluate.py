@@ -158,11 +158,12 @@ class EvaluateSettings(Settings):
             check_tau(tau)
         if self.taus == ():
             raise BadInput("--tau names no threshold; use auto or numbers such as 1,4,16,inf")
-        for sigma in self.sigmas or ():
+        named = self._named_sigmas
+        for sigma in named or ():
             check_sigma(sigma)
-        if self.sigmas == ():
+        if named == ():
             raise BadInput("--sigma names no length; use auto or numbers such as 0,2,inf")
-        if self.no_index and self.sigma is not None and self.sigmas != (0.0,):
+        if self.no_index and named not in (None, (0.0,)):
             raise BadInput(f"--sigma {self.sigma} searches, and --no-index does not; use sigma 0")
         for target in self.targets:
             if not 0 <= target < 1:
@@ -180,8 +181,10 @@ class EvaluateSettings(Settings):
     @property
     def sigmas(self) -> tuple[float, ...] | None:
         """The lengths asked for, in order; None for auto."""
-        if self.no_index:
-            return (0.0,)
+        return (0.0,) if self.no_index else self._named_sigmas
+
+    @property
+    def _named_sigmas(self) -> tuple[float, ...] | None:
         if self.sigma is None:
             return None
         return tuple(sorted({_number("--sigma", item) for item in listed(self.sigma)}))

@@ -17,8 +17,8 @@ from retomaton_dist.clustering.shares import (
     CellSplit,
     add_assigned,
     assign_rows,
-    by_state,
     limited,
+    members_of,
     spread_unit,
 )
 from retomaton_dist.clustering.sums import Sums, add_sums, partial_sums
@@ -73,11 +73,7 @@ class KmeansShare:
     def members(self, splits: Sequence[CellSplit]) -> list[NDArray[np.int64]]:
         """Rows of the sample that this share offers for each split, at most its limit."""
         assert self._states is not None, "members before the first assignment"
-        order, offsets = by_state(self._states, max(split.cell for split in splits) + 1)
-        order += self._first
-        return [
-            limited(order[offsets[split.cell] : offsets[split.cell + 1]], split) for split in splits
-        ]
+        return members_of(self._states, splits, self._first)
 
     def split(self, jobs: Sequence[tuple[CellSplit, NDArray[np.int64]]]) -> list[Centroids]:
         """Cluster the given rows of the sample, whoever holds them, for each split."""

@@ -70,7 +70,7 @@ def test_the_table_and_the_place_of_the_report_are_printed(eval_, finished):
         done = eval_(out=finished, **CONSTANTS)
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
-    assert lines[0].split()[:5] == ["method", "states", "tau", "FoSS", "perplexity"]
+    assert lines[0].split()[:6] == ["method", "states", "tau", "sigma", "FoSS", "perplexity"]
     assert [line.split()[0] for line in lines[1:14]] == ["lm", *["knnlm"] * 10, *["retomaton"] * 2]
     assert lines[-1] == f"report: {finished / 'report.html'}"
 
@@ -126,6 +126,11 @@ def test_another_tokenizer_than_the_stores(refused, tiny_model, tmp_path):
         ("tau", "2,nan", "must be 1 or more"),
         ("tau", "many", "must be numbers with commas"),
         ("tau", ",", "names no threshold"),
+        ("sigma", "-1", "--sigma -1: must be 0 (never search), a whole number, or inf"),
+        ("sigma", "2,nan", "--sigma nan: must be 0"),
+        ("sigma", "1.5", "--sigma 1.5: must be 0"),
+        ("sigma", "long", "--sigma long: must be numbers with commas"),
+        ("sigma", ",", "names no length"),
         ("target-foss", "1", "at least 0 and below 1"),
         ("target-foss", "0.5,-0.1", "at least 0 and below 1"),
         ("target-foss", "half", "must be numbers"),
@@ -175,6 +180,38 @@ def test_a_store_without_an_index(eval_, walkable_store, tmp_path):
         writer.abandon("index/default")
     with Unchanged(store):
         check_refused(eval_(store=store), "index/default has not been run", "retomaton index")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_sigma_beyond_what_the_suffix_index_tells_apart(refused):
+    said = "--sigma 9: the suffix index tells 8 tokens apart; choose 0..8, or inf"
+    refused(said, sigma="0,9", methods="retomaton+suffix")
+
+
+def test_no_index_and_what_searches(refused):
+    refused("--methods knnlm searches", "--no-index", no_index=True)
+    refused("--sigma 0,2 searches", "--no-index", no_index=True, sigma="0,2", methods="suffix")
+
+
+def test_a_store_without_a_suffix_index(eval_, walkable_store, tmp_path):
+    store = walkable_store.copy(tmp_path).path
+    with writing(store) as writer:
+        writer.abandon("suffix/default")
+    with Unchanged(store):
+        for methods in ("suffix", "lm,retomaton+suffix", "retomaton+suffix+lambda"):
+            done = eval_(store=store, methods=methods)
+            check_refused(done, "suffix/default has not been run", f"retomaton suffix {store}")
+        check_refused(eval_(store=store, methods=None, no_index=True), "suffix/default")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_store_without_an_index_to_search_below_sigma(eval_, walkable_store, tmp_path):
+    store = walkable_store.copy(tmp_path).path
+    with writing(store) as writer:
+        writer.abandon("index/default")
+    with Unchanged(store):
+        done = eval_(store=store, methods="retomaton+suffix")
+        check_refused(done, "no index 'default'", f"`retomaton index {store}`", "--no-index")
     assert not (tmp_path / "out").exists()
 
 

@@ -6,7 +6,14 @@ import retomaton_dist as rd
 from storage.store import Store
 from tests.conftest import TEXT
 
-SETTINGS = {"k": 32, "max_knns": 32, "tau": "1,4,inf", "workers": 1, "progress": "none"}
+SETTINGS = {
+    "k": 32,
+    "max_knns": 32,
+    "tau": "1,4,inf",
+    "sigma": "0,2",
+    "workers": 1,
+    "progress": "none",
+}
 
 
 def write_text(path, seed, lines):
@@ -44,4 +51,14 @@ def by_point(evaluation):
     return {
         (row["method"], row["clustering"], row["tau"], row["fraction"]): row
         for row in evaluation.rows
+        if row["sigma"] is None and row["share"] is None
+    }
+
+
+def by_restart(evaluation):
+    """Rows of the methods that look up suffixes where a walk runs thin."""
+    rows = [row for row in evaluation.rows if row["sigma"] is not None or row["share"] is not None]
+    return {
+        (row["method"], row["clustering"], row["tau"], row["sigma"], row["share"]): row
+        for row in rows
     }

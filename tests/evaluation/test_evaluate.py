@@ -12,12 +12,13 @@ from retomaton_dist.api.evaluate import run_report
 from retomaton_dist.scores.scores import Scores
 from retomaton_dist.settings import ReportSettings
 from storage.errors import ConfigMismatch
-from storage.store import Store
+from storage.store import Store, writing
 from storage.verify import verify
 from tests.cli.checks import Unchanged
 from tests.conftest import contents
 from tests.evaluation.evaluated import (
     by_point,
+    by_restart,
     evaluate,
     evaluate_here,
     score_digest,
@@ -48,9 +49,17 @@ def scores(sweep):
 def test_every_method_has_its_curve(sweep):
     walks = [(name, tau, None) for name in ("kmeans", "none") for tau in (1.0, 4.0, "inf")]
     expected = [("lm", None, None, None)]
-    expected += [(name, None, None, f) for name in ("knnlm", "adaptret") for f in FRACTIONS]
+    searching = ("knnlm", "knnlm+lambda", "adaptret")
+    expected += [(name, None, None, f) for name in searching for f in FRACTIONS]
+    expected += [("suffix", None, None, None)]
     expected += [(f"retomaton{kind}", *walk) for kind in ("", "+pw", "+lambda") for walk in walks]
     assert list(by_point(sweep)) == expected
+    pairs = [(name, tau, sigma) for name, tau, _ in walks for sigma in (0.0, 2.0)]
+    found = [key[:4] for key in by_restart(sweep)]
+    assert [key for key in found if key[0] != "retomaton+random"] == [
+        (f"retomaton+suffix{kind}", *pair) for kind in ("", "+lambda") for pair in pairs
+    ]
+    assert len([key for key in found if key[0] == "retomaton+random"]) == len(pairs)
 
 
 def test_rows_say_what_the_issue_asks_for(sweep):
@@ -94,6 +103,41 @@ def test_foss_falls_to_zero_as_tau_rises(sweep):
             assert found == sorted(found, reverse=True)
             assert found[0] > 0.2
             assert found[-1] == 0.0
+
+
+def test_without_searches_all_are_saved_and_a_larger_sigma_saves_fewer(sweep):
+    rows = by_restart(sweep)
+    for (method, name, tau, sigma, _), row in rows.items():
+        if method != "retomaton+random" and sigma == 0:
+            assert row["foss"] == 1.0
+            fewer = rows[method, name, tau, 2.0, None]
+            assert 0.0 < fewer["foss"] < 1.0
+            # Matches are the text's and not the walk's: who restarts less searches no more.
+            assert fewer["foss"] >= rows[method, name, "inf", 2.0, None]["foss"]
+
+
+def test_at_random_about_as_many_are_searched_for_as_by_sigma(sweep):
+    rows = by_restart(sweep)
+    drawn = {key: row for key, row in rows.items() if key[0] == "retomaton+random"}
+    assert {0.0 < share < 1.0 for *_, share in drawn} == {True, False}
+    for (_, name, tau, _, share), row in drawn.items():
+        by_sigma = rows["retomaton+suffix", name, tau, 2.0 if share else 0.0, None]
+        assert row["foss"] == pytest.approx(by_sigma["foss"], abs=0.12)
+
+
+def test_matches_are_written_down_where_a_walk_restarted_by_them(scores):
+    walked = scores.walk("kmeans@4,2")
+    assert not (walked.matched[walked.searched]).any()
+    restarted = walked.matched > 0
+    assert restarted.any()
+    assert (walked.matched[restarted] >= 2).all(), "shorter ones are searched for"
+    assert (walked.states[restarted | walked.searched] < 4).all()
+    assert not scores.walk("kmeans@4").matched.any()
+    alone = scores.walk("suffix")
+    starts = scores.position == 0
+    assert (alone.matched[starts] == 8).all(), "as the documents of the corpus begin"
+    assert (alone.candidates[starts] == 32).all()
+    assert (alone.matched[~starts] <= np.minimum(scores.position[~starts], 8)).all()
 
 
 def test_the_corpus_is_of_use_and_every_method_better_than_the_lm_alone(sweep):
@@ -154,7 +198,8 @@ def test_live_mode_searches_only_what_is_needed_and_gives_the_same_results(
     sweep, walkable_store, texts, tmp_path
 ):
     live = evaluate_here(walkable_store.path, tmp_path / "live", texts, mode="live")
-    expected, found = by_point(sweep), by_point(live)
+    expected = by_point(sweep) | by_restart(sweep)
+    found = by_point(live) | by_restart(live)
     assert list(found) == list(expected)
     for key, row in found.items():
         assert row["perplexity"] == pytest.approx(expected[key]["perplexity"], rel=1e-9), key
@@ -162,6 +207,8 @@ def test_live_mode_searches_only_what_is_needed_and_gives_the_same_results(
         parts = [row["seconds"][part] for part in ("lm", "search", "walk", "rest")]
         assert row["seconds"]["total"] == pytest.approx(sum(parts))
     assert found["lm", None, None, None]["seconds"]["search"] == 0
+    assert found["suffix", None, None, None]["seconds"]["search"] == 0
+    assert found["retomaton+suffix", "kmeans", 4.0, 0.0, None]["seconds"]["search"] == 0
     half = Scores.open(live.text, "knnlm-0.5")
     assert half.walks == ("knnlm",)
     assert half.searched("knnlm").sum() == found["knnlm", None, None, 0.5]["searches"]
@@ -211,7 +258,7 @@ def test_other_constants_change_the_methods_that_have_constants_and_no_other(swe
     copy = shutil.copytree(sweep.path, tmp_path / "copy")
     rows = by_point(run_report(copy, ReportSettings(lambda_=0.5)))
     for key, row in by_point(sweep).items():
-        if key[0] in ("knnlm", "retomaton", "retomaton+pw"):
+        if key[0] in ("knnlm", "suffix", "retomaton", "retomaton+pw"):
             assert rows[key]["lambda"] == 0.5
             assert rows[key]["perplexity"] != row["perplexity"]
             assert rows[key]["foss"] == row["foss"]
@@ -259,3 +306,46 @@ def test_another_lambda_and_methods_of_the_same_walks_need_no_new_scores(
     assert times(made.path / "text/scores") == before
     assert by_point(again)["knnlm", None, None, 0.0]["lambda"] == 0.6
     assert run_report(made.path).rows == again.rows
+
+
+@pytest.fixture
+def without_index(walkable_store, tmp_path):
+    """A store that never had a search index."""
+    store = walkable_store.copy(tmp_path).path
+    with writing(store) as writer:
+        writer.abandon("index/default")
+    shutil.rmtree(store / "index", ignore_errors=True)
+    return store
+
+
+@pytest.mark.parametrize("mode", ["sweep", "live"])
+def test_a_store_without_an_index_is_walked_by_suffixes_alone(
+    sweep, without_index, texts, tmp_path, mode
+):
+    chosen = {"sigma": None, "no_index": True, "mode": mode, "tau": "1,inf"}
+    made = evaluate_here(without_index, tmp_path / "out", texts, **chosen)
+    assert {row["method"] for row in made.rows} == {
+        "lm", "suffix", "retomaton+suffix", "retomaton+suffix+lambda",
+    }  # fmt: skip
+    assert all(row["searches"] == 0 for row in made.rows)
+    assert by_point(made)["suffix", None, None, None]["perplexity"] == pytest.approx(
+        by_point(sweep)["suffix", None, None, None]["perplexity"]
+    )
+    assert "without any search" in (made.path / "report.md").read_text()
+    if mode == "sweep":
+        assert run_report(made.path).rows == made.rows
+
+
+def test_walks_that_never_search_need_no_index_whoever_asks(without_index, texts, tmp_path):
+    chosen = {"methods": "lm,suffix,retomaton+suffix", "sigma": "0", **GIVEN}
+    made = evaluate_here(without_index, tmp_path / "out", texts, **chosen)
+    assert {row["foss"] for row in made.rows} == {1.0}
+
+
+def test_thresholds_that_nothing_names_are_pairs_that_none_beats(walkable_store, texts, tmp_path):
+    chosen = {"tau": None, "sigma": None, "methods": "retomaton+suffix", "automata": "kmeans"}
+    made = evaluate_here(walkable_store.path, tmp_path / "out", texts, **chosen)
+    pairs = [(row["tau"], row["sigma"]) for row in made.rows]
+    assert len(set(pairs)) == len(pairs) <= 8
+    assert pairs[0][1] == 0.0, "from the largest FoSS"
+    assert run_report(made.path).rows == made.rows

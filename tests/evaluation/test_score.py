@@ -41,7 +41,7 @@ def test_files_hold_what_everything_can_be_made_of_afterwards(finished):
     path = finished.path / "text/scores/kmeans@1/"
     (first, *_) = sorted(path.glob("*.parquet"))
     assert scores.read_facts(first) == {"temperatures": [1.0, 2.0, 4.0], "walks": ["kmeans@1"]}
-    walk = ["sums", "searched", "states", "candidates", "pointed", "nearest"]
+    walk = ["sums", "searched", "matched", "states", "candidates", "pointed", "nearest"]
     read = ["document", "position", "token", "log_lm", "entropy", "confidence"]
     assert scores.column_names(first) == [*read, *(f"kmeans@1.{name}" for name in walk)]
     opened = Scores.open(finished.text, "kmeans@1")

@@ -7,11 +7,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retomaton_dist.evaluation.calibration import COARSE, spread_taus, tau_for
+from retomaton_dist.evaluation.calibration import (
+    COARSE,
+    TriedRestart,
+    restart_for,
+    spread_taus,
+    tau_for,
+    unbeaten_restarts,
+)
+from retomaton_dist.methods.method import Restart
 
 FALLING = [0.8, 0.6, 0.5, 0.3, 0.1, 0.0]
 curves = st.lists(st.floats(0, 0.95), min_size=5, max_size=5).map(
     lambda found: [*sorted(found, reverse=True), 0.0]
+)
+
+tried = st.lists(st.tuples(st.floats(0, 1), st.floats(-9, -1)), min_size=1, max_size=20).map(
+    lambda found: [TriedRestart(Restart(n + 1.0, 0.0), *item) for n, item in enumerate(found)]
 )
 
 
@@ -53,3 +65,24 @@ def test_small_exceptions_to_falling_do_not_confuse():
     targets = np.linspace(0.01, 0.9, 30)
     found = [tau_for(target, COARSE, bumpy) for target in targets]
     assert found == sorted(found, reverse=True)
+
+
+@given(tried)
+def test_no_pair_beats_one_that_is_kept(items):
+    measured = {item.restart: item for item in items}
+    found = [measured[restart] for restart in unbeaten_restarts(items)]
+    assert 1 <= len(found) <= 8
+    for one in found:
+        assert not any(o.foss > one.foss and o.log_p > one.log_p for o in items)
+    assert [item.foss for item in found] == sorted((item.foss for item in found), reverse=True)
+    assert found[0].foss == max(item.foss for item in items)
+    assert found[-1].log_p == max(item.log_p for item in items)
+
+
+@given(tried, st.floats(0, 1))
+def test_a_target_gets_the_likeliest_pair_that_saves_as_much(items, target):
+    measured = {item.restart: item for item in items}
+    found = measured[restart_for(target, items)]
+    most = max(item.foss for item in items)
+    assert found.foss >= min(target, most)
+    assert all(item.log_p <= found.log_p for item in items if item.foss >= min(target, most))

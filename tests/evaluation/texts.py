@@ -1,5 +1,6 @@
 """Random texts over small random automata, walked as evaluation does, document by document."""
 
+import itertools
 from dataclasses import dataclass, fields
 
 import numpy as np
@@ -70,8 +71,15 @@ def suffixes_of(made):
 
 
 def longest_suffix(made, tokens, k):
-    """What follows the longest suffix of these tokens, and its length, the slow way."""
+    """What follows the longest suffix of these tokens, and its length, the slow way.
+
+    Without tokens: what begins documents, and the longest length there is.
+    """
     corpus = next(iter(made.values())).corpus
+    if not tokens:
+        sizes = [len(document) for document in corpus.documents()]
+        first, room = list(itertools.accumulate([0, *sizes[:-1]])), min(k, len(sizes))
+        return [first[(2 * i + 1) * len(first) // (2 * room)] for i in range(room)], LONGEST
     recent = [*tokens[::-1][:LONGEST], *[-1] * LONGEST][:LONGEST]
     return SlowSuffixes(corpus.documents(), LONGEST).look_up(recent, k)
 

@@ -5,11 +5,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from retomaton_dist.report.folder import read_evaluation
 from retomaton_dist.report.headline import (
     Crossing,
     Target,
     largest_foss,
     perplexity_at,
+    result_sentence,
     targets,
 )
 from retomaton_dist.report.rows import read_row
@@ -76,3 +78,18 @@ def test_targets_are_knnlm_at_foss_0_and_adaptrets_best():
     )
     assert found == [Target("knnlm", 80.0), Target("adaptret", 77.0)]
     assert targets({("knnlm", None): curve([(0.1, 80)])}) == []
+
+
+def test_the_sentence_says_what_restarts_by_suffixes_come_to_without_any_search(tmp_path):
+    files = made.files()
+    restarts = [(0.5, 71.0, 4, 2), (1.0, 86.0, 1, 0), (1.0, 84.0, "inf", 0)]
+    files["results"]["rows"] += [
+        made.row("retomaton+suffix", "kmeans", foss, level, tau=tau, sigma=sigma)
+        for foss, level, tau, sigma in restarts
+    ]
+    said = result_sentence(read_evaluation(made.write(tmp_path, files)))
+    best = "RetoMaton + suffix (kmeans) has 84.00 without any search, 5.0 % above kNN-LM"
+    assert best in said
+    assert "without any search" not in result_sentence(
+        read_evaluation(made.write(tmp_path, made.files()))
+    )
