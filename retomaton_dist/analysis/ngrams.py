@@ -101,15 +101,16 @@ def gram_hashes(tokens: NDArray[np.int32], n: int) -> Hashes:
     @cache
     def hashes(length: int) -> Hashes:
         if length == 1:
-            return _mix(tokens.astype(np.uint64) + _LEFT)
+            return mixed(tokens.astype(np.uint64) + _LEFT)
         half = length // 2
         count = max(0, len(tokens) - length + 1)
-        return _mix(hashes(half)[:count] * _LEFT + hashes(length - half)[half : half + count])
+        return mixed(hashes(half)[:count] * _LEFT + hashes(length - half)[half : half + count])
 
     return hashes(n)
 
 
-def _mix(values: Hashes) -> Hashes:
+def mixed(values: Hashes) -> Hashes:
+    """The values, each of whose bits now depends on all; they are changed in place."""
     # Between two halves, or a sum of products would be the same for other tokens far too often.
     values ^= values >> np.uint64(30)
     values *= _FIRST
