@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
@@ -93,6 +93,10 @@ class Walked:
             pointed=np.zeros(shape, np.int32),
             nearest=np.full(shape, np.inf, np.float32),
         )
+
+    def without_sums(self) -> "Walked":
+        """The same without what takes most of the memory."""
+        return replace(self, sums=self.sums[:, :0])
 
     def of_walk(self, place: int) -> "Walked":
         """The rows of one walk, if there are several."""
