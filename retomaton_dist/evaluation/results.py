@@ -7,9 +7,10 @@ from pathlib import Path
 from retomaton_dist.errors import BadInput, NotAStore
 from retomaton_dist.evaluation import calibration as calibrating
 from retomaton_dist.evaluation.measure import measure_all
+from retomaton_dist.evaluation.recalibration import recalibrate
 from retomaton_dist.evaluation.run import SETTINGS, SWEEP, TOKENIZER
 from retomaton_dist.evaluation.score import seconds_of
-from retomaton_dist.evaluation.shortlist import Listed, Shortlist
+from retomaton_dist.evaluation.shortlist import BASELINE, Listed, Shortlist
 from retomaton_dist.lm.tokenizer import decoder
 from retomaton_dist.methods.method import Calibrated, CurvePoint, Restart, Setup
 from retomaton_dist.methods.registry import choose_methods
@@ -118,8 +119,19 @@ def measure_evaluation(
     whole = seconds_of(text, SWEEP) if not live else None
     summary = {name: facts[name] for name in ("positions", "words", "documents", "caps")}
     found = {"rows": rows, "mode": evaluation.settings["mode"], "seconds": whole, **summary}
+    if changed == AS_CALIBRATED:
+        found["recalibrated"] = _recalibrated(evaluation, listed)
     canonical.write(evaluation.path / RESULTS, found)
     return listed
+
+
+def _recalibrated(evaluation: Evaluation, listed: Shortlist) -> list[Json]:
+    """How much results depend on the calibration text; nothing if constants were given."""
+    given = evaluation.settings["evaluate"]
+    if not given["calibrate_on"] or given["lambda_"] or given["temperature"]:
+        return []
+    calibration = Scores.open(Store.open(evaluation.path / "calibration"), SWEEP)
+    return recalibrate(listed.each_once(), calibration, BASELINE)
 
 
 def _check_scored_for(changed: ReportSettings, temperatures: list[float]) -> None:

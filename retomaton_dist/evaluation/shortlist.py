@@ -21,6 +21,8 @@ BASELINES = {
     "retomaton+lambda": ("knnlm+lambda", "knnlm"),
 }
 PLAIN = "retomaton"
+# What constants are fitted anew beside.
+BASELINE = "knnlm"
 
 
 @dataclass(frozen=True)
@@ -78,13 +80,17 @@ class Shortlist:
         """The plain walk whose runs and sequences are shown."""
         return self.nearest.get((PLAIN, SHOWN_FOSS))
 
+    def each_once(self) -> list[Listed]:
+        """Every point that was kept, though it may be the nearest to several FoSS."""
+        return list(
+            {(method, item.foss): item for (method, _), item in self.nearest.items()}.values()
+        )
+
     def compared(self) -> Iterator[Compared]:
-        """Every point that was kept, beside its baseline; each once."""
-        done: set[tuple[str, float]] = set()
-        for (method, _), listed in self.nearest.items():
-            baseline = self._baseline(method)
-            if baseline is not None and (method, listed.foss) not in done:
-                done.add((method, listed.foss))
+        """Every point that was kept, beside its baseline."""
+        for listed in self.each_once():
+            baseline = self._baseline(listed.point.method)
+            if baseline is not None:
                 facts = {**listed.facts, "against": baseline.facts}
                 measured = listed.measured
                 yield Compared(facts, measured.log_p, baseline.measured.log_p, measured.walked)
