@@ -52,14 +52,17 @@ def describe_gains(
         "all": _described(compared, gains, everything, resampling),
         "better": _one_side(gains[gains > UNCHANGED], len(gains)),
         "worse": _one_side(-gains[gains < -UNCHANGED], len(gains)),
-        "groups": {
-            grouping.title: [
-                {"name": name, **_described(compared, gains, rows, resampling)}
-                for name, rows in grouping.groups.items()
-                if rows.any()
-            ]
+        "groupings": [
+            {
+                "title": grouping.title,
+                "groups": [
+                    {"name": name, **_described(compared, gains, rows, resampling)}
+                    for name, rows in grouping.groups.items()
+                    if rows.any()
+                ],
+            }
             for grouping in [*groupings, by_restart(compared.walked)]
-        },
+        ],
     }
 
 

@@ -43,8 +43,8 @@ def text_groupings(
     frequency = token_counts(corpus, int(scores.token.max()) + 1)[scores.token]
     return [
         in_steps("how often the corpus has the token", frequency, FREQUENCIES),
-        in_steps("longest match that ends before the token", before, MATCHES),
-        in_steps("longest match that ends with the token", matched, MATCHES),
+        in_steps("longest match before the token", before, MATCHES),
+        in_steps("longest match with the token", matched, MATCHES),
         in_steps("position in the document", scores.position, POSITIONS),
         by_document(scores.document, matched, duplicates),
     ]
@@ -72,15 +72,15 @@ def by_document(document: Numbers, matched: Numbers, duplicates: Json) -> Groupi
     )
     new, long = ~(same | near), ngrams.LONGEST
     groups = {
-        f"no {SHARED_GRAM}-gram in the corpus": new & (best < SHARED_GRAM),
-        f"longest {SHARED_GRAM} to {long - 1}": new & (best >= SHARED_GRAM) & (best < long),
-        f"longest {long} or more": new & (best >= long),
+        f"no {SHARED_GRAM}-gram with the corpus": new & (best < SHARED_GRAM),
+        f"{SHARED_GRAM} to {long - 1} tokens in a row": new & (best >= SHARED_GRAM) & (best < long),
+        f"{long} or more in a row": new & (best >= long),
         "almost in the corpus": near,
         "word for word in the corpus": same,
         "in the calibration text, or almost": fitted,
-        "without all of the last three": new & ~fitted,
+        "all but duplicates": new & ~fitted,
     }
-    return Grouping("what the document shares", groups)
+    return Grouping("what its document shares", groups)
 
 
 def by_restart(walked: Walked) -> Grouping:

@@ -46,7 +46,7 @@ class Measurer:
 
     def measure(self, point: CurvePoint, scores: Scores, baseline: Floats | None) -> Measured:
         """Score every token as the point would; `baseline` is what its ratio is taken to."""
-        walked = _walked(point, scores)
+        walked = walked_by(point, scores)
         log_p = point.mixing(scores, walked)
         row = {**self._described(point), **self._counted(point, walked.searched)}
         row |= self._perplexities(log_p)
@@ -115,7 +115,7 @@ def measure_all(
         yield point, scores, measured
 
 
-def _walked(point: CurvePoint, scores: Scores) -> Walked:
+def walked_by(point: CurvePoint, scores: Scores) -> Walked:
     """What the point's walk came to; where its gate is closed there is nothing."""
     if point.spec is None:
         return Walked.empty((len(scores),), len(scores.temperatures))

@@ -119,6 +119,7 @@ def measure_evaluation(
     whole = seconds_of(text, SWEEP) if not live else None
     summary = {name: facts[name] for name in ("positions", "words", "documents", "caps")}
     found = {"rows": rows, "mode": evaluation.settings["mode"], "seconds": whole, **summary}
+    found["reliability"] = listed.reliabilities()
     if changed == AS_CALIBRATED:
         found["recalibrated"] = _recalibrated(evaluation, listed)
     canonical.write(evaluation.path / RESULTS, found)

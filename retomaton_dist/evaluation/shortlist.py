@@ -4,7 +4,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from retomaton_dist.analysis.gains import Compared
-from retomaton_dist.evaluation.measure import Measured
+from retomaton_dist.analysis.reliability import reliability
+from retomaton_dist.evaluation.measure import Measured, walked_by
 from retomaton_dist.methods.method import CurvePoint
 from retomaton_dist.scores.scores import Scores
 from storage.canonical import Json
@@ -86,6 +87,12 @@ class Shortlist:
             {(method, item.foss): item for (method, _), item in self.nearest.items()}.values()
         )
 
+    def reliabilities(self) -> list[Json]:
+        """Of every point and baseline: how well it knows how often the LM's favourite comes."""
+        points = {(one.point.method, one.foss): one for one in self.whole.values()}
+        points |= {(one.point.method, one.foss): one for one in self.each_once()}
+        return [{**one.facts, **_reliability(one)} for one in points.values()]
+
     def compared(self) -> Iterator[Compared]:
         """Every point that was kept, beside its baseline."""
         for listed in self.each_once():
@@ -98,3 +105,10 @@ class Shortlist:
     def _baseline(self, method: str) -> Listed | None:
         ran = (self.whole[name] for name in BASELINES[method] if name in self.whole)
         return next(ran, None)
+
+
+def _reliability(listed: Listed) -> Json:
+    scores = listed.scores
+    walked = walked_by(listed.point, scores).of_favourites()
+    log_p = listed.point.mixing(scores.of_favourites(), walked)
+    return reliability(log_p, scores.token == scores.favourite)

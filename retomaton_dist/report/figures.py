@@ -19,7 +19,7 @@ from retomaton_dist.report.curve_figures import (
 )
 from retomaton_dist.report.drawing import draw_grid, drawing, finish
 from retomaton_dist.report.folder import EvaluationFiles
-from retomaton_dist.report.gain_figures import draw_gains
+from retomaton_dist.report.gain_figures import draw_gains, draw_reliability
 from retomaton_dist.report.gain_sections import figure_name
 from retomaton_dist.report.names import percent
 from retomaton_dist.report.page import Figure
@@ -96,6 +96,7 @@ _FIGURES: Mapping[str, Callable[[EvaluationFiles, Path], str | None]] = {
     "wall_clock": draw_wall_clock,
     "runs": draw_runs,
     "overlap": draw_overlap,
+    "reliability": draw_reliability,
     **{figure_name(method): partial(draw_gains, method=method) for method in GAINING},
 }
 

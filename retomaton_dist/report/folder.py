@@ -63,7 +63,7 @@ _GAINS = {
     "all": _GROUP,
     "better": _SIDE,
     "worse": _SIDE,
-    "groups": {"*": [{"name": str, **_GROUP}]},
+    "groupings": [{"title": str, "groups": [{"name": str, **_GROUP}]}],
 }
 _RECALIBRATED = {
     **_POINT,
@@ -74,6 +74,13 @@ _RECALIBRATED = {
     "over_both?": [_NUMBER],
     "ratio_over_calibration?": [_NUMBER],
     "ratio_over_both?": [_NUMBER],
+}
+_RELIABILITY = {
+    **_POINT,
+    "bins": [{"said": _NUMBER, "came": _NUMBER, "tokens": int}],
+    "said": _NUMBER,
+    "came": _NUMBER,
+    "error": _NUMBER,
 }
 _PAIR = {
     "text": str,
@@ -97,6 +104,7 @@ _SHAPES: dict[str, Any] = {
         "seconds?": _SECONDS,
         "caps?": {"*": int},
         "recalibrated?": [_RECALIBRATED],
+        "reliability?": [_RELIABILITY],
     },
     "analysis": {
         "walk?": str,

@@ -46,7 +46,18 @@ def _method(gains: Sequence[Json], figure: Figure | None) -> list[PagePart]:
     against = names.method_name(first["against"]["method"])
     title = f"{names.method_name(first['method'])} against {against}, by groups of tokens"
     parts: list[PagePart] = [Heading(3, title), *([figure] if figure else [])]
-    return [*parts, *(groups_table(gains, grouping) for grouping in first["groups"])]
+    return [*parts, *(groups_table(gains, title) for title in titles(gains))]
+
+
+def titles(gains: Sequence[Json]) -> list[str]:
+    """The groupings of some points, each once."""
+    return list(dict.fromkeys(item["title"] for one in gains for item in one["groupings"]))
+
+
+def groups_of(one: Json, title: str) -> list[Json]:
+    """The groups of one grouping of a point."""
+    found = (item["groups"] for item in one["groupings"] if item["title"] == title)
+    return next(found, [])
 
 
 def point_name(one: Json) -> str:
@@ -89,20 +100,18 @@ def _sides(one: Json) -> list[Inline]:
 
 def groups_table(gains: Sequence[Json], grouping: str) -> Table:
     """One grouping: tokens, the baseline's perplexity, and the change at every point."""
-    listed = {one["name"]: one for gain in gains for one in gain["groups"].get(grouping, ())}
-    ordered = [one["name"] for one in gains[0]["groups"].get(grouping, ())]
-    ordered += [name for name in listed if name not in ordered]
+    listed = {one["name"]: one for gain in gains for one in groups_of(gain, grouping)}
     fixed = grouping != "how candidates were found"
     columns = ("change", "better", "worse") if fixed else ("tokens", "change", "better", "worse")
     header = [grouping, *(["tokens", "perplexity of the baseline"] if fixed else [])]
     header += [f"{column}, {point_name(one)}" for one in gains for column in columns]
     body = []
-    for name in ordered:
+    for name in listed:
         row: list[Inline] = [name]
         if fixed:
             row += [f"{listed[name]['tokens']:,}", names.number(listed[name]["baseline"])]
         for gain in gains:
-            row += _group_cells(gain["groups"].get(grouping, ()), name, with_tokens=not fixed)
+            row += _group_cells(groups_of(gain, grouping), name, with_tokens=not fixed)
         body.append(row)
     return Table(tuple(header), body)
 
@@ -176,6 +185,30 @@ def recalibrated_section(found: Sequence[Json]) -> list[PagePart]:
     ]
     title = Heading(2, "How much depends on the calibration text")
     return [title, prose(about), Table(header, body, texts=4)]
+
+
+def reliability_section(found: Sequence[Json], figures: Mapping[str, Figure]) -> list[PagePart]:
+    """Whether probabilities mean what they say."""
+    if not found:
+        return []
+    about = (
+        "At every position, the token that the LM finds most probable: how probable each method "
+        "says it is, and how often it came. The error is the mean distance of the two over bins "
+        "of what was said."
+    )
+    header = ("method", "clustering", "point", "said on average", "came", "error")
+    body: list[list[Inline]] = [
+        [
+            names.method_name(one["method"]),
+            one.get("clustering") or names.DASH,
+            point_name(one),
+            *(names.percent(one[name], 2) for name in ("said", "came", "error")),
+        ]
+        for one in found
+    ]
+    title = Heading(2, "Whether probabilities mean what they say")
+    picture = [figures["reliability"]] if "reliability" in figures else []
+    return [title, prose(about), *picture, Table(header, body, texts=3)]
 
 
 def change(ratio: float) -> str:

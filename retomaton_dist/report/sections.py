@@ -9,6 +9,7 @@ from retomaton_dist.report.folder import EvaluationFiles
 from retomaton_dist.report.gain_sections import (
     gains_section,
     recalibrated_section,
+    reliability_section,
     shared_section,
 )
 from retomaton_dist.report.headline import result_sentence
@@ -51,6 +52,7 @@ def compose(evaluation: EvaluationFiles, figures: Mapping[str, Figure]) -> list[
         _headline(evaluation, figures),
         shared_section(evaluation.duplicates),
         gains_section(evaluation.analysis.get("gains") or [], figures),
+        reliability_section(evaluation.results.get("reliability") or [], figures),
         recalibrated_section(evaluation.results.get("recalibrated") or []),
         _tau(figures),
         _ablation(evaluation, figures),

@@ -30,6 +30,7 @@ def scored(path, text, searched):
         "position": position,
         "token": text.values(0, rows),
         "kmeans@4.sums": np.zeros((rows, 4), np.float32),
+        "kmeans@4.favoured": np.zeros((rows, 2), np.float32),
         "kmeans@4.searched": searched,
         "kmeans@4.nearest": np.zeros(rows, np.float32),
         **{

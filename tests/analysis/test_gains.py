@@ -53,7 +53,9 @@ def test_a_group_has_the_perplexities_of_its_rows():
     one = compared()
     rows = np.arange(ROWS) % 3 == 1
     grouping = Grouping("mine", {"a third": rows, "nothing": np.zeros(ROWS, np.bool_)})
-    (group,) = described(one, grouping)["groups"]["mine"]
+    mine, reached = described(one, grouping)["groupings"]
+    (group,) = mine["groups"]
+    assert (mine["title"], reached["title"]) == ("mine", "how candidates were found")
     assert (group["name"], group["tokens"]) == ("a third", rows.sum())
     assert group["perplexity"] == pytest.approx(math.exp(-one.log_p[rows].mean()))
     assert group["ratio"] == pytest.approx(group["perplexity"] / group["baseline"])
