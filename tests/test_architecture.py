@@ -19,7 +19,7 @@ from tests.conftest import ROOT
 # CONTRIBUTING.md draws the same line.
 DRAWN = (
     "errors < kernel_cache < compiled < settings < corpus < lm < clustering < codec < automaton "
-    "< search < runtime < scores < methods < stages < evaluation < analysis < report < dry_run "
+    "< search < runtime < scores < methods < stages < analysis < evaluation < report < dry_run "
     "< api < demo < cli"
 )
 ORDER = tuple(DRAWN.split(" < "))

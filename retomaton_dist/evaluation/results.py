@@ -6,9 +6,11 @@ from pathlib import Path
 
 from retomaton_dist.errors import BadInput, NotAStore
 from retomaton_dist.evaluation import calibration as calibrating
-from retomaton_dist.evaluation.measure import Measured, measure_all
+from retomaton_dist.evaluation.measure import measure_all
+from retomaton_dist.evaluation.recalibration import recalibrate
 from retomaton_dist.evaluation.run import SETTINGS, SWEEP, TOKENIZER
 from retomaton_dist.evaluation.score import seconds_of
+from retomaton_dist.evaluation.shortlist import BASELINE, Listed, Shortlist
 from retomaton_dist.lm.tokenizer import decoder
 from retomaton_dist.methods.method import Calibrated, CurvePoint, Restart, Setup
 from retomaton_dist.methods.registry import choose_methods
@@ -20,8 +22,6 @@ from storage.store import Store
 
 RESULTS = "results.json"
 _REMEDY = "delete it and run the same evaluation again: its scores are kept"
-# The walk that runs and sequences are shown for saves about so many searches.
-SHOWN_FOSS = 0.5
 HEAD = (
     "method", "states", "tau", "sigma", "FoSS", "perplexity", "95 % interval", "against kNN-LM",
 )  # fmt: skip
@@ -106,21 +106,33 @@ class Evaluation:
 
 def measure_evaluation(
     evaluation: Evaluation, changed: ReportSettings = AS_CALIBRATED
-) -> tuple[Measured | None, Scores | None]:
-    """Write results.json; return the point that a closer look is worth, and its scores."""
+) -> Shortlist:
+    """Write results.json; return the points that a closer look is worth."""
     text, live = evaluation.text, evaluation.settings["mode"] == "live"
     points, words = evaluation.points(changed), evaluation.settings["text"]["words"]
-    rows, shown = [], None
+    rows, listed = [], Shortlist(evaluation.settings["setup"]["automata"][0])
     for point, scores, measured in measure_all(points, words):
         seconds = seconds_of(text, point.pass_name) if live else None
         rows.append({**measured.row, "seconds": seconds})
-        shown = _nearer(shown, (measured, scores), evaluation.settings["setup"]["automata"][0])
+        listed.offer(Listed(point, measured, scores))
     facts = evaluation.settings["text"]
     whole = seconds_of(text, SWEEP) if not live else None
     summary = {name: facts[name] for name in ("positions", "words", "documents", "caps")}
     found = {"rows": rows, "mode": evaluation.settings["mode"], "seconds": whole, **summary}
+    found["reliability"] = listed.reliabilities()
+    if changed == AS_CALIBRATED:
+        found["recalibrated"] = _recalibrated(evaluation, listed)
     canonical.write(evaluation.path / RESULTS, found)
-    return shown if shown else (None, None)
+    return listed
+
+
+def _recalibrated(evaluation: Evaluation, listed: Shortlist) -> list[Json]:
+    """How much results depend on the calibration text; nothing if constants were given."""
+    given = evaluation.settings["evaluate"]
+    if not given["calibrate_on"] or given["lambda_"] or given["temperature"]:
+        return []
+    calibration = Scores.open(Store.open(evaluation.path / "calibration"), SWEEP)
+    return recalibrate(listed.each_once(), calibration, BASELINE)
 
 
 def _check_scored_for(changed: ReportSettings, temperatures: list[float]) -> None:
@@ -151,17 +163,6 @@ def _replaced(facts: Json, given: Json) -> Json:
         else:
             changed[name] = value if given.get(name) is None else given[name]
     return changed
-
-
-def _nearer(
-    best: tuple[Measured, Scores] | None, found: tuple[Measured, Scores], automaton: str
-) -> tuple[Measured, Scores] | None:
-    """Of the plain walks of the main automaton, the one whose FoSS is nearest to that shown."""
-    row = found[0].row
-    if row["method"] != "retomaton" or row["clustering"] != automaton:
-        return best
-    distance = abs(row["foss"] - SHOWN_FOSS)
-    return found if best is None or distance < abs(best[0].row["foss"] - SHOWN_FOSS) else best
 
 
 def results_table(rows: Sequence[Json]) -> str:

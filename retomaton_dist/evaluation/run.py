@@ -26,6 +26,7 @@ from retomaton_dist.evaluation.calibration import (
     try_restarts,
     unbeaten_restarts,
 )
+from retomaton_dist.evaluation.duplicates import ChosenText, look_for_duplicates
 from retomaton_dist.evaluation.prepare import Prepared, described, prepare
 from retomaton_dist.evaluation.score import ScorePlan, choose_documents
 from retomaton_dist.evaluation.score_worker import Pass, ScoreJob
@@ -65,6 +66,7 @@ def run_evaluation(
         prepared = prepare(store, settings, walk, session)
         out = _folder(prepared)
         texts = _texts(prepared, out)
+        look_for_duplicates(out, _tokenized(prepared, texts, out, session), prepared.store)
         calibrated_scores, setup = _calibration_pass(prepared, texts, out, session)
         inputs = _calibration_inputs(out, prepared, setup, calibrated_scores)
         methods = prepared.methods
@@ -97,6 +99,23 @@ def _texts(prepared: Prepared, out: Path) -> Texts:
     if not settings.same_text:
         check_apart(text, held)
     return Texts(text, held)
+
+
+def _tokenized(
+    prepared: Prepared, texts: Texts, out: Path, session: Session
+) -> dict[str, ChosenText]:
+    """Both texts, tokenised before anything is scored, and the documents that will be."""
+    settings = prepared.settings
+    plans = {"text": (texts.text, settings.positions)}
+    if texts.calibration is not None:
+        plans["calibration"] = texts.calibration, settings.calibration_positions
+    chosen = {}
+    for name, (plan, positions) in plans.items():
+        with writing(out / name) as writer:
+            corpus = plan.tokenize(writer, session)
+        documents = choose_documents(corpus.lengths, positions)
+        chosen[name] = ChosenText(Store.open(out / name), documents)
+    return chosen
 
 
 def _folder(prepared: Prepared) -> Path:

@@ -210,6 +210,7 @@ class ScoreWorker:
             "log_lm": reading.log_lm,
             "entropy": reading.entropy,
             "confidence": reading.confidence,
+            "favourite": reading.favourites,
         }
         return columns | ({"query": reading.queries} if self._job.keeps_queries else {})
 

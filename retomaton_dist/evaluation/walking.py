@@ -14,7 +14,7 @@ from retomaton_dist.automaton.arrays import CANDIDATES_CAPPED, EMPTY, STATES_CAP
 from retomaton_dist.automaton.automaton import Automaton, Neighbours, find_slots
 from retomaton_dist.automaton.lanes import Lanes
 from retomaton_dist.automaton.suffixes import Matches, Suffixes
-from retomaton_dist.automaton.summing import observe
+from retomaton_dist.automaton.summing import TARGET, observe
 from retomaton_dist.codec.codec import Queries
 from retomaton_dist.scores.reading import Reading
 from retomaton_dist.scores.uniform import uniform
@@ -91,6 +91,7 @@ class Track:
         self,
         rows: Rows,
         targets: NDArray[np.int32],
+        favourites: NDArray[np.int32],
         temperatures: NDArray[np.float64],
         found: Walked,
     ) -> None:
@@ -99,11 +100,18 @@ class Track:
         chosen, arrays = self._chosen, self.lanes.arrays
         nearest, pointed = np.empty(len(chosen), np.float32), np.empty(len(chosen), np.int32)
         observe(arrays, chosen, nearest, pointed)
-        sums = self.lanes.log_sums(self._by_lane(targets[self._places]), temperatures, chosen)
         near = np.where(np.isfinite(nearest), nearest, 0).astype(np.float64)
-        sums += (near[:, None] / temperatures)[:, :, None, None]
+        scale = (near[:, None] / temperatures)[:, :, None, None]
+        sums, others = (
+            self.lanes.log_sums(
+                self._by_lane(wanted[self._places]), temperatures, chosen, of_all=wanted is targets
+            )
+            + scale
+            for wanted in (targets, favourites)
+        )
         places = rows[self._places]
         found.sums[:, places] = sums.reshape(*shape, *sums.shape[1:])
+        found.favoured[:, places] = others[:, :, TARGET].reshape(*shape, len(temperatures), 2)
         found.searched[:, places] = self._searching
         found.matched[:, places] = self._matched
         found.states[:, places] = arrays.found[chosen].reshape(shape)
@@ -236,7 +244,7 @@ class BlockWalk:
         targets = reading.tokens[rows]
         for track, found in zip(self._tracks, made, strict=True):
             track.join(ready, near, after)
-            track.record(rows, targets, temperatures, found)
+            track.record(rows, targets, reading.favourites[rows], temperatures, found)
         recent[:, 1:] = recent[:, :-1].copy()
         recent[:, 0] = targets
 

@@ -41,19 +41,22 @@ _BACK_TO_FRONT = {"lm": 1, "knnlm": 2, "knnlm+lambda": 2, "adaptret": 2, "retoma
 
 
 @contextlib.contextmanager
-def drawing(path: Path, panels: int = 1, size: tuple[float, float] = (7, 4)) -> Iterator[Any]:
+def drawing(
+    path: Path, panels: int = 1, size: tuple[float, float] = (7, 4), rows: int = 1
+) -> Iterator[Any]:
     """Yield the axes of so many panels side by side (one: the axes alone); save them at the end.
 
-    `size` is in inches. The file holds no date or version, so that equal figures are equal bytes.
+    With several `rows`, so many panels are in each. `size` is in inches. The file holds no date or
+    version, so that equal figures are equal bytes.
     """
     # Heavy, and not needed by those who only ask for help.
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=size, layout="constrained")
-    axes = figure.subplots(1, panels, squeeze=False)[0]
+    axes = figure.subplots(rows, panels, squeeze=False).ravel()
     for one in axes:
         one.spines[["top", "right"]].set_visible(False)
-    yield axes[0] if panels == 1 else axes
+    yield axes[0] if len(axes) == 1 else axes
     picture = io.BytesIO()
     figure.savefig(picture, format="png", dpi=120, metadata={"Software": None})
     files.write(path, picture.getvalue())

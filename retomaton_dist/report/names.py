@@ -17,7 +17,9 @@ DASH = "–"  # noqa: RUF001 - a dash is meant
 
 def method_name(method: str) -> str:
     """What a method is called; one that is not known here keeps its own name."""
-    return _METHODS.get(method, method.replace("retomaton", "RetoMaton").replace("+", " + "))
+    plain, _, more = method.partition("+")
+    named = _METHODS.get(plain, plain.replace("retomaton", "RetoMaton"))
+    return f"{named} + {more.replace('+', ' + ')}" if more else named
 
 
 def curve_name(curve: Curve) -> str:

@@ -6,6 +6,12 @@ from typing import Any
 
 from retomaton_dist.report import tables
 from retomaton_dist.report.folder import EvaluationFiles
+from retomaton_dist.report.gain_sections import (
+    gains_section,
+    recalibrated_section,
+    reliability_section,
+    shared_section,
+)
 from retomaton_dist.report.headline import result_sentence
 from retomaton_dist.report.names import percent
 from retomaton_dist.report.page import (
@@ -51,6 +57,10 @@ def compose(evaluation: EvaluationFiles, figures: Mapping[str, Figure]) -> list[
     """The whole report."""
     sections: list[list[PagePart]] = [
         _headline(evaluation, figures),
+        shared_section(evaluation.duplicates),
+        gains_section(evaluation.analysis.get("gains") or [], figures),
+        reliability_section(evaluation.results.get("reliability") or [], figures),
+        recalibrated_section(evaluation.results.get("recalibrated") or []),
         _tau(figures),
         _ablation(evaluation, figures),
         _wall_clock(evaluation, figures),

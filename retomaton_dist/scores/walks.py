@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
@@ -70,12 +70,14 @@ class Walked:
     """What one walk came to, row by row.
 
     `sums` are log-sums [rows, temperatures, target or all, pointed or other], relative to the
-    nearest candidate: log sum exp((nearest - distance) / temperature). `states` is n. `matched`
-    is the length of the suffix that the walk restarted by (the longest at a document's start), 0
-    where it did not.
+    nearest candidate: log sum exp((nearest - distance) / temperature). `favoured` are those of the
+    LM's favourite, [rows, temperatures, pointed or other]. `states` is n. `matched` is the length
+    of the suffix that the walk restarted by (the longest at a document's start), 0 where it did
+    not.
     """
 
     sums: NDArray[np.float32]
+    favoured: NDArray[np.float32]
     searched: NDArray[np.bool_]
     matched: NDArray[np.int32]
     states: NDArray[np.int32]
@@ -88,6 +90,7 @@ class Walked:
         """Rows, or walks and rows, without candidates and without searches."""
         return cls(
             sums=np.full((*shape, temperatures, 2, 2), -np.inf, np.float32),
+            favoured=np.full((*shape, temperatures, 2), -np.inf, np.float32),
             searched=np.zeros(shape, np.bool_),
             matched=np.zeros(shape, np.int32),
             states=np.zeros(shape, np.int32),
@@ -95,6 +98,14 @@ class Walked:
             pointed=np.zeros(shape, np.int32),
             nearest=np.full(shape, np.inf, np.float32),
         )
+
+    def without_sums(self) -> "Walked":
+        """The same without what takes most of the memory."""
+        return replace(self, sums=self.sums[:, :0], favoured=self.favoured[:, :0])
+
+    def of_favourites(self) -> "Walked":
+        """The same walk as if the tokens to be predicted were the LM's favourites."""
+        return replace(self, sums=np.stack([self.favoured, self.sums[:, :, 1]], axis=2))
 
     def of_walk(self, place: int) -> "Walked":
         """The rows of one walk, if there are several."""

@@ -9,7 +9,10 @@ from retomaton_dist.report.write import write_report
 from tests.report import made
 from tests.report.browser import Page
 
-ALL_FIGURES = {"curves", "ratio", "tau", "ablation", "wall_clock", "runs", "overlap"}
+ALL_FIGURES = {
+    "curves", "ratio", "tau", "ablation", "wall_clock", "runs", "overlap", "gains_retomaton",
+    "reliability",
+}  # fmt: skip
 PNG = b"\x89PNG\r\n\x1a\n"
 
 
@@ -139,3 +142,27 @@ def test_what_a_walk_left_out_is_a_share_of_positions(reports):
     lines = markdown(reports).splitlines()
     assert "| `kmeans@8` | 0.0 % | 25.0 % |" in lines
     assert "| `kmeans@inf` | – | 50.0 % |" in lines  # noqa: RUF001
+
+
+def test_losses_are_shown_beside_gains(reports):
+    lines = markdown(reports).splitlines()
+    line = next(line for line in lines if line.startswith("| RetoMaton | FoSS 0.40 (tau 8) | kNN"))
+    assert line == (
+        "| RetoMaton | FoSS 0.40 (tau 8) | kNN-LM | -19.0 % | -24.0 % to -14.0 % | 50.0 % | 25.0 % "
+        "| 10.0 % | 10.0 % | 3.0 % | 3.0 % | -37.5 % | +10.0 % |"
+    )
+    assert "| 0 | 10 | 80.00 | +25.0 % | 50 % | 25 % |" in lines
+    assert "| 1 or more | 990 | 80.00 | -20.0 % (-25.0 % to -15.0 %) | 50 % | 25 % |" in lines
+
+
+def test_shared_documents_and_other_calibrations_are_counted(reports):
+    lines = markdown(reports).splitlines()
+    assert "| evaluated text | corpus | 12 | 2 | 2.5 % | 1 | 5.0 % |" in lines
+    line = next(line for line in lines if "0.61 to 0.69" in line and "RetoMaton" in line)
+    assert "8 (25%), 16 (75%)" in line
+    assert line.endswith("| -15.0 % to -10.0 % | -15.0 % to -10.0 % |")
+
+
+def test_what_was_promised_stands_beside_what_came(reports):
+    lines = markdown(reports).splitlines()
+    assert "| RetoMaton | kmeans | FoSS 0.40 (tau 8) | 45.00 % | 36.00 % | 9.00 % |" in lines
