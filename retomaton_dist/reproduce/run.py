@@ -2,12 +2,34 @@
 
 import time
 from pathlib import Path
+from typing import Any
 
 from retomaton_dist.reproduce.bench import Bench
 from retomaton_dist.reproduce.experiments import EXPERIMENTS, check_inputs
 from retomaton_dist.reproduce.write import write_comparison
-from retomaton_dist.runtime.progress import clock
+from retomaton_dist.runtime.progress import clock, say
 from retomaton_dist.runtime.session import Session
+from retomaton_dist.settings import ReproduceSettings, WorkerSettings
+from retomaton_dist.settings.entrances import GROUPS, checked_table, split_keywords
+from retomaton_dist.settings.reproduce import STEP_TABLES, check_free
+
+
+def reproduce(**settings: Any) -> Path:
+    """Run the paper's experiments, or what is missing of them; return the page of the report.
+
+    Keywords are the flags of `retomaton reproduce`; `data` and `out` are needed. Settings of the
+    steps are tables, as in a TOML file: `walk={"k": 64}`, `train={...}`, `cluster={...}`, ...
+    """
+    given = {name: value for name, value in settings.items() if name not in STEP_TABLES}
+    groups = (ReproduceSettings, WorkerSettings)
+    chosen, workers = split_keywords(groups, given, tuple(STEP_TABLES))
+    tables = {
+        name: checked_table(settings[name], GROUPS[name], f"[{name}]")
+        for name in STEP_TABLES
+        if name in settings
+    }
+    check_free(tables)
+    return run_reproduce(Bench(chosen, tables, workers, say))
 
 
 def run_reproduce(bench: Bench) -> Path:

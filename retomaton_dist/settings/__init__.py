@@ -1,8 +1,8 @@
 """Every setting of the system, once: a frozen group per TOML table and per group of flags.
 
-A group is declared in `build`, `evaluate`, `train`, `reproduce` or `workers`; `entrances` makes it from flags,
-from a TOML file or from Python keywords, with one meaning. Nothing heavy is imported here, so that
-`--help` stays fast.
+A group is declared in `build`, `evaluate`, `train`, `reproduce` or `workers`; `entrances` makes it
+from flags, from a TOML file or from Python keywords, with one meaning. Nothing heavy is imported
+here, so that `--help` stays fast.
 """
 
 from retomaton_dist.settings.build import (

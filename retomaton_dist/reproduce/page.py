@@ -1,0 +1,170 @@
+"""The report on all experiments that a folder holds: our figures beside the paper's."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from retomaton_dist.report import names
+from retomaton_dist.report.folder import EvaluationFiles
+from retomaton_dist.report.headline import ReadOff, perplexity_at
+from retomaton_dist.report.page import (
+    Bullets,
+    Heading,
+    Inline,
+    PagePart,
+    Table,
+    Verbatim,
+    prose,
+)
+from retomaton_dist.report.rows import KNNLM, LM, Curve, Row, curves, main_clustering
+from retomaton_dist.reproduce.figures import (
+    draw_clusterings,
+    draw_compared,
+    draw_saved_time,
+    written,
+)
+from retomaton_dist.reproduce.findings import PaperFinding, Studies, find
+from retomaton_dist.reproduce.paper import PUBLISHED, Published
+from retomaton_dist.reproduce.wall_clock import saved_times
+
+TITLES = {
+    "in-domain": "In-domain datastore",
+    "adaptation": "Domain adaptation",
+    "adaptation-strong": "Domain adaptation with a stronger LM",
+    "fine-tuned": "A fine-tuned LM",
+    "ablation-wiki": "Clusterings on Wikipedia",
+    "ablation-law": "Clusterings on law",
+    "wall-clock": "Wall-clock",
+}
+SHOWN_FOSS = (0.0, 0.5, 0.8)
+NOTES = (
+    "Perplexities of the paper and of ours are of other texts, tokens and language models: compare "
+    "ratios and shapes, not levels.",
+    "Lambda, temperature, networks and thresholds are fitted on validation text; nothing is fitted "
+    "or chosen on test text. The clustering of the experiments, k-means with 100 entries per "
+    "state, is the paper's, not the ablation's winner.",
+    "A finding holds if our points say so, and is within chance if the 95 % interval over "
+    "documents has both sides in it. Where no interval is shown there is none.",
+    "~ is read off between two points of a curve; nothing is read off outside its points.",
+)
+
+
+def compose(studies: Studies, out: Path) -> list[PagePart]:
+    """The whole report; figures are drawn below `out`."""
+    findings = find(studies)
+    parts: list[PagePart] = [
+        Heading(1, "The paper's experiments, and ours"),
+        prose(summary(findings), strong=True),
+        Bullets(NOTES),
+    ]
+    if findings:
+        parts += [Heading(2, "The paper's findings"), findings_table(findings)]
+    for name, title in TITLES.items():
+        if name in studies:
+            parts += [Heading(2, title), *_section(name, studies[name], out)]
+    return parts
+
+
+def summary(findings: Sequence[PaperFinding]) -> str:
+    """How many findings hold, in a sentence."""
+    papers = [one.verdict for one in findings]
+    counts = {verdict: papers.count(verdict) for verdict in dict.fromkeys(papers)}
+    told = ", ".join(f"{count} {verdict}" for verdict, count in counts.items())
+    return f"Of {len(findings)} findings that could be checked here: {told or 'none'}."
+
+
+def findings_table(findings: Sequence[PaperFinding]) -> Table:
+    """A row per finding."""
+    body = [[one.study, one.claim, one.paper, one.ours, one.verdict] for one in findings]
+    return Table(("experiment", "finding", "the paper", "here", "here it"), body, texts=5)
+
+
+def _section(name: str, study: EvaluationFiles, out: Path) -> list[PagePart]:
+    about: list[PagePart] = [_made_with(study)]
+    if name == "wall-clock":
+        figure = draw_saved_time(study.rows, out)
+        return [*about, *([figure] if figure else []), time_table(study.rows)]
+    published = PUBLISHED[name.removesuffix("-strong")]
+    about.insert(0, prose(f"The paper ({published.place}): {published.setting}."))
+    if name.startswith("ablation"):
+        figure = draw_clusterings(published.rows, study.rows, out, name)
+        return [*about, figure, clusterings_table(published, study)]
+    figure = draw_compared(published.rows, study.rows, out, name)
+    return [*about, figure, compared_table(published, study.rows)]
+
+
+def _made_with(study: EvaluationFiles) -> PagePart:
+    settings, results = study.settings, study.results
+    entries = settings.get("datastore", {}).get("entries")
+    held = settings.get("evaluate", {}).get("calibrate_on") or ["nothing"]
+    return prose(
+        "Here: ",
+        Verbatim(str(settings.get("model", ""))),
+        f", {entries:,} entries" if entries else "",
+        f", {results['positions']:,} positions of {results['documents']:,} documents of ",
+        Verbatim(str((settings.get("evaluate", {}).get("text") or [""])[0])),
+        "; constants fitted on ",
+        Verbatim(str(held[0])),
+        ".",
+    )
+
+
+def compared_table(published: Published, rows: Sequence[Row]) -> Table:
+    """Every method: its perplexities, and its ratio to kNN-LM with every search made."""
+    paper, ours = curves(published.rows), curves(rows)
+    main = main_clustering(rows)
+    header = ["method"]
+    for side in ("paper", "here"):
+        header += [f"{side}, FoSS {foss:g}" for foss in SHOWN_FOSS]
+        header += [f"{side}, FoSS 0 against kNN-LM"]
+    body: list[list[Inline]] = []
+    for curve, points in ours.items():
+        if curve.clustering not in (None, "none", main):
+            continue
+        there = paper.get(Curve(curve.method, "kmeans") if curve.clustering == main else curve, ())
+        base = [perplexity_at(side.get(KNNLM, ()), 0.0) for side in (paper, ours)]
+        levels = [*_levels(curve, there, base[0]), *_levels(curve, points, base[1])]
+        body.append([names.curve_name(curve), *levels])
+    return Table(tuple(header), body)
+
+
+def _levels(curve: Curve, points: Sequence[Row], base: ReadOff | None) -> list[Inline]:
+    # The LM alone is the same at every FoSS.
+    read = [
+        ReadOff(points[0].perplexity, False) if curve == LM and points else perplexity_at(points, f)
+        for f in SHOWN_FOSS
+    ]
+    first = read[0]
+    ratio = f"{first.perplexity / base.perplexity - 1:+.1%}" if first and base else names.DASH
+    return [*(_level(one) for one in read), ratio]
+
+
+def clusterings_table(published: Published, study: EvaluationFiles) -> Table:
+    """Plain RetoMaton by clustering, theirs first."""
+    header = ("whose", "clustering", "states", *(f"FoSS {foss:g}" for foss in SHOWN_FOSS))
+    automata = study.settings.get("automata", {})
+    body: list[list[Inline]] = []
+    for whose, rows in (("paper", published.rows), ("here", study.rows)):
+        for curve, points in curves(rows).items():
+            if curve.method != "retomaton" or curve.clustering is None:
+                continue
+            known = automata.get(curve.clustering, {}) if whose == "here" else {}
+            states = f"{known['states']:,}" if "states" in known else names.DASH
+            read = [_level(perplexity_at(points, foss)) for foss in SHOWN_FOSS]
+            body.append([whose, written(curve.clustering), states, *read])
+    return Table(header, body, texts=2)
+
+
+def time_table(rows: Sequence[Row]) -> Table:
+    """Saved wall-clock by point."""
+    body = [
+        [names.curve_name(curve), *(f"{x:.3f}" for x in (one.foss, one.whole, one.retrieval))]
+        for curve, saved in saved_times(rows).items()
+        for one in saved
+    ]
+    return Table(("method", "FoSS", "wall-clock saved", "time beyond the LM saved"), body)
+
+
+def _level(found: ReadOff | None) -> str:
+    return ("~" if found and found.interpolated else "") + names.number(
+        found.perplexity if found else None
+    )
