@@ -20,8 +20,8 @@ def run(call: Invocation) -> int:
     """Run the experiments, or what is missing of them, then print what holds and where."""
     settings, workers = call.group("reproduce"), call.group("workers")
     check_free(call.file)
-    from retomaton_dist.reproduce.bench import Bench
-    from retomaton_dist.reproduce.run import run_reproduce
+    from retomaton_dist.reproduction.bench import Bench
+    from retomaton_dist.reproduction.run import run_reproduce
 
     page = run_reproduce(Bench(settings, call.file, workers, lambda line: print(line, flush=True)))
     print(f"report: {page} (and report.md, results.json beside it)")

@@ -72,10 +72,14 @@ class ReproduceSettings(Settings):
     strong_bytes: int | None = option(
         "the same of the law corpus that the stronger LM reads", 1_500_000, least=1
     )
-    positions: int = option(
-        "positions of each test text, of documents drawn at random", 20_000, least=1
+    wiki_positions: int = option(
+        "positions of wikitext-2's test text, of articles drawn at random; an article has "
+        "thousands, and intervals need many articles",
+        60_000,
+        least=1,
     )
-    calibration_positions: int = option("the same of each validation text", 16_384, least=1)
+    law_positions: int = option("the same of law's, of sentences", 20_000, least=1)
+    calibration_positions: int = option("the same of each validation text", 32_768, least=1)
     clusterings: str = option(
         "comma-separated, of the ablation: entries per state of k-means, greedy, none",
         "1000,300,100,30,10,greedy,none",

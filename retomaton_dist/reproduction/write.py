@@ -6,8 +6,8 @@ from pathlib import Path
 from retomaton_dist.report.folder import read_evaluation
 from retomaton_dist.report.html import to_html
 from retomaton_dist.report.markdown import to_markdown
-from retomaton_dist.reproduce.findings import Studies, find
-from retomaton_dist.reproduce.page import TITLES, compose
+from retomaton_dist.reproduction.findings import Studies, find
+from retomaton_dist.reproduction.page import TITLES, compose
 from storage import canonical, files
 
 EVALUATIONS = "evaluations"

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from retomaton_dist.lm.identity import identify
 from retomaton_dist.lm.outline import outline
-from retomaton_dist.reproduce.bench import Bench
-from retomaton_dist.reproduce.texts import LAW, WIKI, Domain
+from retomaton_dist.reproduction.bench import Bench
+from retomaton_dist.reproduction.texts import LAW, WIKI, Domain
 from retomaton_dist.settings import ModelSettings
 from retomaton_dist.settings.evaluate import listed
 

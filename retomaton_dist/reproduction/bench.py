@@ -13,7 +13,7 @@ from retomaton_dist.api.build import run_build, run_cluster, run_compile
 from retomaton_dist.api.evaluate import run_evaluate
 from retomaton_dist.api.store import StoreReader
 from retomaton_dist.api.train import run_train
-from retomaton_dist.reproduce.texts import LAW, WIKI, Domain, draw_corpus
+from retomaton_dist.reproduction.texts import LAW, WIKI, Domain, draw_corpus
 from retomaton_dist.settings import (
     ClusterSettings,
     CompileSettings,
@@ -118,7 +118,7 @@ class Bench:
             {
                 "text": (str(domain.path(self.data, "test")),),
                 "calibrate_on": (str(domain.path(self.data, "valid")),),
-                "positions": self.settings.positions,
+                "positions": self._positions(domain),
                 "calibration_positions": self.settings.calibration_positions,
                 "automata": ",".join(automata),
                 "out": str(self.out / "evaluations" / name),
@@ -128,6 +128,9 @@ class Bench:
         walk = walk_settings(settings.preset, self.tables.get("walk", {}))
         self.say(f"# {name}: evaluate {settings.text[0]} with {store.path}")
         run_evaluate(store.path, settings, walk, self._workers(settings))
+
+    def _positions(self, domain: Domain) -> int:
+        return self.settings.wiki_positions if domain == WIKI else self.settings.law_positions
 
     def _workers(self, settings: EvaluateSettings) -> WorkerSettings:
         """Who evaluates; what is timed runs alone, or it would be timed against itself."""

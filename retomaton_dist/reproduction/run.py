@@ -4,9 +4,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-from retomaton_dist.reproduce.bench import Bench
-from retomaton_dist.reproduce.experiments import EXPERIMENTS, check_inputs
-from retomaton_dist.reproduce.write import write_comparison
+from retomaton_dist.reproduction.bench import Bench
+from retomaton_dist.reproduction.experiments import EXPERIMENTS, check_inputs
+from retomaton_dist.reproduction.write import write_comparison
 from retomaton_dist.runtime.progress import clock, say
 from retomaton_dist.runtime.session import Session
 from retomaton_dist.settings import ReproduceSettings, WorkerSettings

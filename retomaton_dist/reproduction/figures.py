@@ -17,9 +17,9 @@ from retomaton_dist.report.drawing import (
 from retomaton_dist.report.names import clustering_name, curve_name
 from retomaton_dist.report.page import Figure
 from retomaton_dist.report.rows import LM, Curve, Row, curves
-from retomaton_dist.reproduce.findings import per_state
-from retomaton_dist.reproduce.paper import SAVED_TIME
-from retomaton_dist.reproduce.wall_clock import saved_times
+from retomaton_dist.reproduction.findings import per_state
+from retomaton_dist.reproduction.paper import SAVED_TIME
+from retomaton_dist.reproduction.wall_clock import saved_times
 
 FOLDER = Path("figures")
 # Methods of the paper: what it has no curve for is in the evaluation's own report.
