@@ -63,6 +63,7 @@ the paper's experiments:
 on a cluster:
   ray job submit --working-dir . -- python -m jobs.build_datastore --config build.toml
   ray job submit --working-dir . -- python -m jobs.evaluate_perplexity --config eval.toml
+  ray job submit --working-dir . -- python -m jobs.reproduce_paper --config paper.toml
 
 Settings come from flags, or from one TOML file (--config) with a table per group; flags win.
 `retomaton COMMAND --help` explains each command by example.
