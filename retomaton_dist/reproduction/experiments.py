@@ -11,8 +11,10 @@ from retomaton_dist.settings import ModelSettings
 from retomaton_dist.settings.evaluate import listed
 
 MAIN = ["kmeans", "none"]
-# Enough to compare clusterings and times; the rest is in the experiments themselves.
-PLAIN = "lm,knnlm,retomaton"
+# Enough to compare clusterings and times; the rest is in the experiments themselves. `suffix` tells
+# whether the LM's keys say more than the last few tokens.
+PLAIN = "lm,knnlm,suffix,retomaton"
+TIMED = "lm,knnlm,retomaton"
 
 
 @dataclass(frozen=True)
@@ -61,7 +63,7 @@ def wall_clock(bench: Bench) -> None:
         bench.law_store,
         LAW,
         MAIN,
-        methods=PLAIN,
+        methods=TIMED,
         mode="live",
         positions=bench.settings.timing_positions,
         target_foss=bench.settings.timing_foss,

@@ -5,7 +5,7 @@ listed like what does.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from retomaton_dist.report.folder import EvaluationFiles
 from retomaton_dist.report.headline import Crossing, largest_foss
@@ -27,7 +27,8 @@ Studies = Mapping[str, EvaluationFiles]
 """Evaluations by the name of their folder."""
 Curves = Mapping[Curve, Sequence[Row]]
 PAPERS_MAIN, WITHOUT = Curve("retomaton", "kmeans"), Curve("retomaton", "none")
-NOT_THERE = "not measured"
+SUFFIX = Curve("suffix", None)
+NOT_THERE, BOTH = "not measured", "both texts"
 # Saved time less FoSS may vary by so much and still count as a constant.
 STEADY = 0.1
 
@@ -42,9 +43,37 @@ class PaperFinding:
     ours: str
     verdict: Verdict
 
+    @property
+    def rests_on(self) -> tuple[str, ...]:
+        """The evaluations whose keys it depends on."""
+        if self.study == BOTH:
+            return ("in-domain", "adaptation") if "gains" in self.claim else ()
+        return () if self.study == "wall-clock" else (self.study,)
+
 
 def find(studies: Studies) -> list[PaperFinding]:
-    """Whatever of the paper's findings the evaluations can tell, in the paper's order."""
+    """Whatever of the paper's findings the evaluations can tell, in the paper's order.
+
+    What pointers gain over keys that say less than the last few tokens is no finding about
+    RetoMaton: with such an LM the numbers are shown, and no verdict.
+    """
+    weak = {name for name, study in studies.items() if weak_lm(study.rows)}
+    return [
+        replace(one, verdict="cannot be told: weak LM") if weak & {*one.rests_on} else one
+        for one in _find(studies)
+    ]
+
+
+def weak_lm(rows: Sequence[Row]) -> tuple[float, float] | None:
+    """Perplexities of a look-up of suffixes, which uses no key, and kNN-LM, if that is higher."""
+    found = curves(rows)
+    lookup, searched = _lowest(found.get(SUFFIX, ())), _at(found, KNNLM)
+    if lookup is None or searched is None or lookup >= searched.value:
+        return None
+    return lookup, searched.value
+
+
+def _find(studies: Studies) -> list[PaperFinding]:
     found: list[PaperFinding] = []
     for name in ("in-domain", "adaptation", "adaptation-strong", "fine-tuned"):
         if name in studies:
@@ -161,13 +190,13 @@ def _between_texts(studies: Studies) -> Iterator[PaperFinding]:
         paper = [_gain(PUBLISHED[name].rows) for name in names]
         claim = "RetoMaton gains more on law than on Wikipedia (against kNN-LM)"
         verdict = ours[0].below(ours[1])
-        yield PaperFinding("both texts", claim, _changes(paper), _changes(ours), verdict)
+        yield PaperFinding(BOTH, claim, _changes(paper), _changes(ours), verdict)
     seen = [_five_grams(studies[name]) for name in names]
     if seen[0] is not None and seen[1] is not None:
         # More is what is claimed here, not less.
         verdict = Standing(seen[1]).below(Standing(seen[0]))
         yield PaperFinding(
-            "both texts",
+            BOTH,
             "The corpus has more of the text's 5-grams in law than in Wikipedia",
             f"{FIVE_GRAMS['adaptation']:.0%} against {FIVE_GRAMS['in-domain']:.0%} (of words)",
             f"{seen[0]:.0%} against {seen[1]:.0%} (of tokens)",
@@ -270,6 +299,10 @@ def _at(found: Curves, curve: Curve, foss: float = 0.0) -> Standing | None:
     """Of a curve; the LM alone is the same at every FoSS."""
     points = found.get(curve, ())
     return standing(points[0]) if curve == LM and points else standing_at(points, foss)
+
+
+def _lowest(points: Sequence[Row]) -> float | None:
+    return min((row.perplexity for row in points), default=None)
 
 
 def _rise(found: Curves, curve: Curve) -> Standing | None:

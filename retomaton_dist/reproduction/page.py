@@ -22,7 +22,7 @@ from retomaton_dist.reproduction.figures import (
     draw_saved_time,
     written,
 )
-from retomaton_dist.reproduction.findings import PaperFinding, Studies, find
+from retomaton_dist.reproduction.findings import PaperFinding, Studies, find, weak_lm
 from retomaton_dist.reproduction.paper import PUBLISHED, Published
 from retomaton_dist.reproduction.wall_clock import saved_times
 
@@ -44,6 +44,8 @@ NOTES = (
     "state, is the paper's, not the ablation's winner.",
     "Holds, does not hold: told by 95 % intervals over documents of ratios to kNN-LM, which must "
     "not overlap; within chance: they do. No interval: told by the points alone.",
+    "Weak LM: a look-up of the last few tokens, without any key, is below kNN-LM. What pointers "
+    "gain then is context that the keys lack, and no verdict is given.",
     "~ is read off between two points of a curve; nothing is read off outside its points.",
 )
 
@@ -79,7 +81,7 @@ def findings_table(findings: Sequence[PaperFinding]) -> Table:
 
 
 def _section(name: str, study: EvaluationFiles, out: Path) -> list[PagePart]:
-    about: list[PagePart] = [_made_with(study)]
+    about: list[PagePart] = [_made_with(study), *_warned(study)]
     if name == "wall-clock":
         figure = draw_saved_time(study.rows, out)
         return [*about, *([figure] if figure else []), time_table(study.rows)]
@@ -106,6 +108,22 @@ def _made_with(study: EvaluationFiles) -> PagePart:
         Verbatim(str(held[0])),
         ".",
     )
+
+
+def _warned(study: EvaluationFiles) -> list[PagePart]:
+    """Say of an LM that is too weak for what is compared that it is."""
+    levels = weak_lm(study.rows)
+    if levels is None:
+        return []
+    return [
+        prose(
+            f"This LM is too weak to tell: looking up the last few tokens, without any key or "
+            f"search, has perplexity {levels[0]:,.2f}, below kNN-LM's {levels[1]:,.2f}. Its keys "
+            f"say less than an n-gram does, so that pointers gain by giving the context that is "
+            f"missing. Train it longer, or name another.",
+            strong=True,
+        )
+    ]
 
 
 def compared_table(published: Published, rows: Sequence[Row]) -> Table:

@@ -13,7 +13,12 @@ from typing import Literal
 from retomaton_dist.report.rows import Interval, Row
 
 Verdict = Literal[
-    "holds", "within chance", "does not hold", "holds; no interval", "does not hold; no interval"
+    "holds",
+    "within chance",
+    "does not hold",
+    "holds; no interval",
+    "does not hold; no interval",
+    "cannot be told: weak LM",
 ]
 
 

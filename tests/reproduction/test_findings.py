@@ -60,6 +60,25 @@ def test_stronger_versions_of_knnlm_are_compared_with_their_peers():
     assert fair.verdict == "within chance"
 
 
+def test_with_keys_that_say_less_than_the_last_few_tokens_no_verdict_is_given(tmp_path):
+    rows = [*PUBLISHED["adaptation"].rows, row("suffix", 1.0, 12.33)]
+    studies = {**papers_studies(), "adaptation": study(rows, overlap=overlap(62))}
+    told = {one.study: set() for one in find(studies)}
+    for one in find(studies):
+        told[one.study].add(one.verdict)
+    assert told.pop("adaptation") == {"cannot be told: weak LM"}
+    # Gains on both texts rest on it, their n-grams do not.
+    assert told.pop("both texts") == {"cannot be told: weak LM", "holds; no interval"}
+    assert set.union(*told.values()) == {"holds; no interval"}
+    parts = compose({"adaptation": studies["adaptation"]}, tmp_path)
+    assert any("too weak to tell" in str(part) for part in parts)
+
+
+def test_a_look_up_that_is_above_knnlm_changes_nothing():
+    rows = [*PUBLISHED["adaptation"].rows, row("suffix", 1.0, 12.35)]
+    assert {one.verdict for one in find({"adaptation": study(rows)})} == {"holds; no interval"}
+
+
 def test_a_walk_that_cannot_save_half_does_not_save_half():
     rows = [row("knnlm", 0.0, 10.0), row("retomaton", 0.0, 8.0, clustering="kmeans")]
     (saved,) = (one for one in find({"in-domain": study(rows)}) if "more than half" in one.claim)
