@@ -57,7 +57,9 @@ def find(studies: Studies) -> list[PaperFinding]:
     What pointers gain over keys that say less than the last few tokens is no finding about
     RetoMaton: with such an LM the numbers are shown, and no verdict.
     """
-    weak = {name for name, study in studies.items() if weak_lm(study.rows)}
+    # What one evaluation of a store tells of its keys is true of all.
+    stores = {study.settings.get("store") for study in studies.values() if weak_lm(study.rows)}
+    weak = {name for name, study in studies.items() if study.settings.get("store") in stores}
     return [
         replace(one, verdict="cannot be told: weak LM") if weak & {*one.rests_on} else one
         for one in _find(studies)

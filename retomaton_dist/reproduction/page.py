@@ -76,8 +76,8 @@ def summary(findings: Sequence[PaperFinding]) -> str:
 
 def findings_table(findings: Sequence[PaperFinding]) -> Table:
     """A row per finding."""
-    body = [[one.study, one.claim, one.paper, one.ours, one.verdict] for one in findings]
-    return Table(("experiment", "finding", "the paper", "here", "here it"), body, texts=5)
+    body = [[one.study, one.claim, one.verdict, one.ours, one.paper] for one in findings]
+    return Table(("experiment", "finding", "here it", "here", "the paper"), body, texts=5)
 
 
 def _section(name: str, study: EvaluationFiles, out: Path) -> list[PagePart]:
@@ -102,7 +102,7 @@ def _made_with(study: EvaluationFiles) -> PagePart:
         "Here: ",
         Verbatim(str(settings.get("model", ""))),
         f", {entries:,} entries" if entries else "",
-        f", {results['positions']:,} positions of {results['documents']:,} documents of ",
+        f", {results['positions']:,} positions of documents: {results['documents']:,}, of ",
         Verbatim(str((settings.get("evaluate", {}).get("text") or [""])[0])),
         "; constants fitted on ",
         Verbatim(str(held[0])),

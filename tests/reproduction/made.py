@@ -11,11 +11,12 @@ def row(method, foss, perplexity, bounds=None, clustering=None, **others):
     return read_row({**facts, "perplexity": perplexity, "against_knnlm": against, **others}, "here")
 
 
-def study(rows, **analysis):
-    """An evaluation with these points."""
+def study(rows, store="a.store", **analysis):
+    """An evaluation of a store with these points."""
     results = {"positions": 1000, "documents": 10}
     settings = {
         "model": "m",
+        "store": store,
         "datastore": {"entries": 5},
         "automata": {"kmeans": {"states": 7}},
         "evaluate": {"text": ["test.en"], "calibrate_on": ["valid.en"]},
