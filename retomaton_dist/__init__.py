@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from retomaton_dist.api.train import train_lm
     from retomaton_dist.automaton.automaton import Automaton
     from retomaton_dist.evaluation.results import Evaluation
+    from retomaton_dist.reproduction.run import reproduce
 
 __version__ = "0.1.0"
 __all__ = [
@@ -47,6 +48,7 @@ __all__ = [
     "extract",
     "index",
     "open",
+    "reproduce",
     "suffix",
     "tokenize",
     "train_lm",
@@ -66,6 +68,7 @@ _PLACES = {
     "train_lm": "retomaton_dist.api.train",
     "Automaton": "retomaton_dist.automaton.automaton",
     "Evaluation": "retomaton_dist.evaluation.results",
+    "reproduce": "retomaton_dist.reproduction.run",
 }
 
 

@@ -20,7 +20,7 @@ from tests.conftest import ROOT
 DRAWN = (
     "errors < kernel_cache < compiled < settings < corpus < lm < clustering < codec < automaton "
     "< search < runtime < scores < methods < stages < analysis < evaluation < report < dry_run "
-    "< api < demo < cli"
+    "< api < demo < reproduction < cli"
 )
 ORDER = tuple(DRAWN.split(" < "))
 # The three top packages likewise.

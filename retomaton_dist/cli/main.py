@@ -17,6 +17,7 @@ from retomaton_dist.cli import (
     inspect,
     prune,
     report,
+    reproduce,
     serve_index,
     suffix,
     tokenize,
@@ -44,6 +45,7 @@ COMMANDS = {
         verify,
         prune,
         train_lm,
+        reproduce,
     )
 }
 
@@ -56,9 +58,12 @@ with your own text and model:
   retomaton eval law.store --text law/test.en --calibrate-on law/dev.en
   retomaton inspect law.store
   retomaton verify law.store
+the paper's experiments:
+  retomaton reproduce in-domain --data data --out paper
 on a cluster:
   ray job submit --working-dir . -- python -m jobs.build_datastore --config build.toml
   ray job submit --working-dir . -- python -m jobs.evaluate_perplexity --config eval.toml
+  ray job submit --working-dir . -- python -m jobs.reproduce_paper --config paper.toml
 
 Settings come from flags, or from one TOML file (--config) with a table per group; flags win.
 `retomaton COMMAND --help` explains each command by example.

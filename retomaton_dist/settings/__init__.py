@@ -1,8 +1,8 @@
 """Every setting of the system, once: a frozen group per TOML table and per group of flags.
 
-A group is declared in `build`, `evaluate`, `train` or `workers`; `entrances` makes it from flags,
-from a TOML file or from Python keywords, with one meaning. Nothing heavy is imported here, so that
-`--help` stays fast.
+A group is declared in `build`, `evaluate`, `train`, `reproduce` or `workers`; `entrances` makes it
+from flags, from a TOML file or from Python keywords, with one meaning. Nothing heavy is imported
+here, so that `--help` stays fast.
 """
 
 from retomaton_dist.settings.build import (
@@ -23,6 +23,7 @@ from retomaton_dist.settings.evaluate import (
     WalkSettings,
     check_tau,
 )
+from retomaton_dist.settings.reproduce import ReproduceSettings
 from retomaton_dist.settings.train import TrainSettings
 from retomaton_dist.settings.workers import ServeSettings, WorkerSettings
 
@@ -37,6 +38,7 @@ __all__ = [
     "IndexSettings",
     "ModelSettings",
     "ReportSettings",
+    "ReproduceSettings",
     "ServeSettings",
     "SuffixSettings",
     "TokenizeSettings",

@@ -35,6 +35,7 @@ from retomaton_dist.settings.evaluate import (
     ReportSettings,
     WalkSettings,
 )
+from retomaton_dist.settings.reproduce import ReproduceSettings
 from retomaton_dist.settings.train import TrainSettings
 from retomaton_dist.settings.workers import ServeSettings, WorkerSettings
 
@@ -55,6 +56,7 @@ GROUPS: dict[str, type[Any]] = {
     "serve": ServeSettings,
     "workers": WorkerSettings,
     "train": TrainSettings,
+    "reproduce": ReproduceSettings,
 }
 TOP_LEVEL = ("store",)
 # What `build` has flags for; the stages after extraction have a table each.
