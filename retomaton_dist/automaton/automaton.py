@@ -2,13 +2,14 @@
 
 import operator
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from retomaton_dist.automaton.arrays import Columns
+from retomaton_dist.automaton.arrays import Columns, Ids
 from retomaton_dist.codec.codec import Codec, Queries, fp16_codec, pq_codec, read_only
 from retomaton_dist.codec.pq import WORDS, PqCodes
 from retomaton_dist.codec.threads import Threads
@@ -63,6 +64,11 @@ class Automaton:
     def states(self) -> int:
         """|Q|, without the initial state q0."""
         return len(self.columns.offsets) - 1
+
+    @cached_property
+    def unclustered(self) -> bool:
+        """Whether every entry is a state of its own."""
+        return self.states == self.entries and _count_up(self.columns.offsets)
 
     @property
     def dimension(self) -> int:
@@ -132,6 +138,15 @@ class Automaton:
         if not 0 <= number < self.states:
             raise BadInput(f"state {state} is outside 0..{self.states - 1}")
         return number
+
+
+@compiled
+def _count_up(offsets: Ids) -> bool:
+    """Whether offsets are 0, 1, 2, ...: they are read only up to where they are not."""
+    for i in range(offsets.shape[0]):
+        if np.int64(offsets[i]) != i:
+            return False
+    return True
 
 
 @compiled

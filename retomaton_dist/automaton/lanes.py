@@ -62,7 +62,7 @@ class Lanes:
         for tau in thresholds:
             check_tau(float(tau))
         self.automaton, self.settings = automaton, settings
-        self._rules = _rules(settings)
+        self._rules = _rules(settings, automaton)
         reached = min(settings.max_states, automaton.states)
         sizes = settings.k, settings.max_knns, reached
         self.arrays: LaneArrays = make_lanes(len(thresholds), *sizes)
@@ -247,7 +247,7 @@ class Lanes:
         return tuple(neighbours)
 
 
-def _rules(settings: WalkSettings) -> Rules:
+def _rules(settings: WalkSettings, automaton: Automaton) -> Rules:
     return Rules(
         seed=settings.seed,
         max_knns=settings.max_knns,
@@ -256,6 +256,7 @@ def _rules(settings: WalkSettings) -> Rules:
         count_states=settings.count == "states",
         keep_duplicates=settings.duplicates == "keep",
         hashed=settings.members == "hashed",
+        alone=automaton.unclustered,
     )
 
 
