@@ -155,7 +155,7 @@ class Lanes:
     def log_sums(
         self, targets: ArrayLike, temperatures: ArrayLike, lanes: ArrayLike | None = None
     ) -> NDArray[np.float64]:
-        """Log-sums [lanes, temperatures, target or all, pointed or other] of the candidates."""
+        """Log-sums [lanes, temperatures, target or all, pointed or other]; temperatures rise."""
         chosen = self._chosen(lanes)
         wanted = _matching(targets, chosen, np.int32, "targets")
         grid = np.atleast_1d(np.asarray(temperatures, np.float64))
@@ -268,5 +268,5 @@ def _matching(given: ArrayLike, chosen: Chosen, kind: Any, what: str) -> NDArray
 
 
 def _check_temperatures(grid: NDArray[np.float64]) -> None:
-    if not ((grid > 0) & np.isfinite(grid)).all():
-        raise BadInput(f"temperatures {grid.tolist()}: must be above 0")
+    if not ((grid > 0) & np.isfinite(grid)).all() or (np.diff(grid) <= 0).any():
+        raise BadInput(f"temperatures {grid.tolist()}: must be above 0, and rise")

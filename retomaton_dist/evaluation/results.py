@@ -1,5 +1,6 @@
 """Measuring all methods from the scores of an evaluation, without a model or Ray."""
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,6 +23,8 @@ RESULTS = "results.json"
 _REMEDY = "delete it and run the same evaluation again: its scores are kept"
 # The walk that runs and sequences are shown for saves about so many searches.
 SHOWN_FOSS = 0.5
+# Four digits of a temperature are shown.
+SHOWN_DIGITS = 1e-3
 HEAD = (
     "method", "states", "tau", "sigma", "FoSS", "perplexity", "95 % interval", "against kNN-LM",
 )  # fmt: skip
@@ -75,7 +78,7 @@ class Evaluation:
         self, changed: ReportSettings = AS_CALIBRATED
     ) -> Iterator[tuple[CurvePoint, Scores]]:
         """Every point with the scores that it is measured from."""
-        _check_scored_for(changed, self.temperatures)
+        changed = _scored_for(changed, self.temperatures)
         found = calibrating.read(self.path)
         assert found is not None, "settings are written after calibration"
         kept = self.settings["setup"]
@@ -123,12 +126,17 @@ def measure_evaluation(
     return shown if shown else (None, None)
 
 
-def _check_scored_for(changed: ReportSettings, temperatures: list[float]) -> None:
-    if changed.temperature is not None and changed.temperature not in temperatures:
-        grid = ", ".join(f"{degree:g}" for degree in temperatures)
-        raise BadInput(
-            f"--temperature {changed.temperature:g}: the text was scored for {grid}; choose one"
-        )
+def _scored_for(changed: ReportSettings, temperatures: list[float]) -> ReportSettings:
+    """The same with a temperature that the text was scored for, to the digits that are shown."""
+    if changed.temperature is None:
+        return changed
+    for degree in temperatures:
+        if math.isclose(degree, changed.temperature, rel_tol=SHOWN_DIGITS):
+            return replace(changed, temperature=degree)
+    grid = ", ".join(f"{degree:.4g}" for degree in temperatures)
+    raise BadInput(
+        f"--temperature {changed.temperature:g}: the text was scored for {grid}; choose one"
+    )
 
 
 def _changed(calibrated: Calibrated, changed: ReportSettings) -> Calibrated:

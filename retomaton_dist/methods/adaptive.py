@@ -225,7 +225,8 @@ def features(
     columns = [
         scores.entropy,
         scores.confidence,
-        np.log1p(np.maximum(near, 0)),
+        # In units of the temperature: distances have those of the model's keys.
+        np.log1p(np.maximum(near, 0) / temperature),
         np.log1p(walked.states),
         np.log1p(walked.candidates),
         np.log1p(walked.pointed),

@@ -68,6 +68,7 @@ _SHAPES: dict[str, Any] = {
             "source?": {**_STRETCH, "tokens": int, "entry?": int},
         },
     },
+    "settings": {"tried?": {"temperatures?": [_NUMBER], "edges?": {"*": [str]}}},
     "calibration": {
         "methods?": {
             "*": dict,

@@ -7,7 +7,7 @@ from typing import Any
 from retomaton_dist.report import tables
 from retomaton_dist.report.folder import EvaluationFiles
 from retomaton_dist.report.headline import result_sentence
-from retomaton_dist.report.names import percent
+from retomaton_dist.report.names import percent, short
 from retomaton_dist.report.page import (
     Bullets,
     Figure,
@@ -51,7 +51,7 @@ def compose(evaluation: EvaluationFiles, figures: Mapping[str, Figure]) -> list[
         _overlap(evaluation.analysis, figures),
         _sequences(evaluation.analysis),
         _passage(evaluation.analysis),
-        _calibration(evaluation.calibration),
+        _calibration(evaluation),
         _adaptret(evaluation.calibration),
         _points(evaluation),
         _caps(evaluation.results),
@@ -164,12 +164,28 @@ def _stretch(begin: str, found: Json) -> list[PagePart]:
     return [line, Passage(text)]
 
 
-def _calibration(calibration: Json) -> list[PagePart]:
-    methods = calibration.get("methods")
+def _calibration(evaluation: EvaluationFiles) -> list[PagePart]:
+    methods = evaluation.calibration.get("methods")
     if not methods:
         return []
     about = "Chosen on the calibration text, or given; then constant along each curve."
-    return _titled("Calibration", [prose(about), tables.facts_table(methods)])
+    return _titled(
+        "Calibration", [prose(about), *_tried(evaluation.settings), tables.facts_table(methods)]
+    )
+
+
+def _tried(settings: Json) -> list[PagePart]:
+    """Which temperatures were tried, and what was chosen at an edge."""
+    tried = settings.get("tried") or {}
+    if not tried.get("temperatures"):
+        return []
+    grid, edges = tried["temperatures"], tried.get("edges")
+    span = f"{len(grid)} temperatures from {short(grid[0])} to {short(grid[-1])} were scored. "
+    if not edges:
+        return [prose(f"{span}No constant lies at an edge of what was tried.")]
+    lines = [f"{line}: {', '.join(places)}." for line, places in edges.items()]
+    warning = "Constants at an edge of what was tried, where a better one may lie beyond:"
+    return [prose(span), prose(warning, strong=True), Bullets(tuple(lines))]
 
 
 def _adaptret(calibration: Json) -> list[PagePart]:
