@@ -26,7 +26,8 @@ SHOWN_FOSS = 0.5
 # Four digits of a temperature are shown.
 SHOWN_DIGITS = 1e-3
 HEAD = (
-    "method", "states", "tau", "sigma", "FoSS", "perplexity", "95 % interval", "against kNN-LM",
+    "method", "states", "tau", "sigma", "FoSS", "perplexity", "95 % interval", "matched baseline",
+    "against it", "against knnlm",
 )  # fmt: skip
 
 
@@ -186,7 +187,7 @@ def results_table(rows: Sequence[Json]) -> str:
 
 
 def _cells(row: Json) -> tuple[str, ...]:
-    interval, against = row["interval"], row["against_knnlm"]
+    interval, against = row["interval"], row["against"]
     return (
         row["method"],
         row["clustering"] or "",
@@ -195,8 +196,14 @@ def _cells(row: Json) -> tuple[str, ...]:
         f"{row['foss']:.3f}",
         f"{row['perplexity']:.2f}",
         f"{interval[0]:.2f} - {interval[1]:.2f}" if interval else "",
-        f"{against['ratio'] - 1:+.1%}" if against else "",
+        row["baseline"] if against else "",
+        _change(against),
+        _change(row["against_knnlm"]),
     )
+
+
+def _change(against: Json | None) -> str:
+    return f"{against['ratio'] - 1:+.1%}" if against else ""
 
 
 def _threshold(value: float | str | None) -> str:

@@ -4,7 +4,13 @@ import math
 
 from retomaton_dist.report.rows import Curve, Interval
 
-_METHODS = {"lm": "LM alone", "knnlm": "kNN-LM", "adaptret": "AdaptRet"}
+_METHODS = {
+    "lm": "LM alone",
+    "knnlm": "kNN-LM",
+    "knnlm+wide": "kNN-LM, as many candidates",
+    "knnlm+lambda": "kNN-LM + lambda",
+    "adaptret": "AdaptRet",
+}
 DASH = "–"  # noqa: RUF001 - a dash is meant
 
 

@@ -27,8 +27,11 @@ _DEFINITIONS = (
     "Perplexity per token: exp of the mean negative log-probability over all positions.",
     "Perplexity per word: the same sum, divided by the words of the source text; each document's "
     "end counts as one more if it is scored.",
-    "95 % interval: bootstrap over documents. The ratio to kNN-LM is resampled in pairs, so that "
-    "what makes a document hard for both cancels.",
+    "95 % interval: bootstrap over documents. The ratio to a baseline is resampled in pairs, so "
+    "that what makes a document hard for both cancels.",
+    "Matched baseline: the same method without the automaton. For RetoMaton with constant lambda, "
+    "kNN-LM of as many candidates (k + max_knns); with learned mixing, kNN-LM with as many "
+    "candidates and the same network. What is gained over it is the automaton's.",
     "By interpolation: curves are taken as straight between neighbouring points. ~ marks a value "
     "read off between two points; nothing is read off outside them.",
     "LM alone: the language model without any search. It is the same at every FoSS.",

@@ -7,7 +7,7 @@ import pytest
 
 from retomaton_dist.errors import BadInput
 from retomaton_dist.methods import adaptive
-from retomaton_dist.methods.method import Setup
+from retomaton_dist.methods.method import Restart, Searching, Setup
 from retomaton_dist.methods.mixture_network import train_mixture
 from retomaton_dist.methods.registry import METHODS, choose_methods
 from retomaton_dist.methods.token_statistics import TokenStatistics
@@ -16,14 +16,23 @@ from tests.evaluation.scored import random_walked, scores_of
 SETUP = Setup(
     ("kmeans", "none"),
     {"kmeans": (1.0, math.inf), "none": (2.0, math.inf)},
+    {
+        "kmeans": (Restart(1.0, 0.0, 0.0), Restart(4.0, 2.0, 0.25)),
+        "none": (Restart(math.inf, math.inf), Restart(1.0, 0.0, 0.0)),
+    },
     fractions=(0.0, 0.5),
     statistics=lambda: TokenStatistics(np.ones(10, np.float32), np.ones(10, np.float32)),
 )
-LABELS = ["knnlm", "kmeans@1", "kmeans@inf", "none@2", "none@inf"]
+LABELS = ["knnlm", "knnlm+wide", "kmeans@1", "kmeans@inf", "none@2", "none@inf"]
+# Pairs, the same at every position, and at random.
+RESTARTS = ["kmeans@1,0", "kmeans@4,2", "none@1,0"]
+RESTARTS += ["kmeans@inf,0", "kmeans@inf,2", "none@inf,0", "kmeans@4,inf,0.25", "suffix"]
 
 
 def test_all_methods_of_the_paper_and_ours_are_there():
-    named = ["lm", "knnlm", "adaptret", "retomaton", "retomaton+pw", "retomaton+lambda"]
+    named = ["lm", "knnlm", "knnlm+wide", "knnlm+lambda", "adaptret", "suffix"]
+    named += ["retomaton", "retomaton+pw", "retomaton+lambda"]
+    named += ["retomaton+suffix", "retomaton+random", "retomaton+suffix+lambda"]
     assert list(METHODS) == named
     assert [method.name for method in choose_methods(None)] == named
 
@@ -44,14 +53,15 @@ def test_unknown_names_are_refused_in_one_line_that_tells_the_known_ones(names):
 def test_every_point_is_measured_from_a_walk_that_its_method_asked_for(name, tmp_path):
     method, random = METHODS[name], np.random.default_rng(0)
     documents = np.repeat(np.arange(10), 20)
-    walks = {label: random_walked(random, 200) for label in LABELS}
-    walks["knnlm"] = random_walked(random, 200, searched=1.0, empty=0.0)
+    walks = {label: random_walked(random, 200) for label in (*LABELS, *RESTARTS)}
+    for label in ("knnlm", "knnlm+wide"):
+        walks[label] = random_walked(random, 200, searched=1.0, empty=0.0)
     queries = random.normal(size=(200, 8)).astype(np.float16)
     scores = scores_of(tmp_path, documents, walks, random, queries)
     points = list(method.points(SETUP, method.calibrate(scores, SETUP)))
     asked = set(method.walks(SETUP))
     assert {point.spec for point in points if point.spec} == asked
-    assert {spec.label for spec in (*asked, *method.calibration_walks(SETUP))} <= set(LABELS)
+    assert {spec.label for spec in (*asked, *method.calibration_walks(SETUP))} <= set(walks)
     assert len({(point.pass_name, point.method) for point in points}) == len(points)
     for point in points:
         walked = scores.walk(point.spec.label) if point.spec else None
@@ -79,7 +89,26 @@ def test_what_tells_when_to_stop_learning_is_learned_from_in_no_walk(tmp_path, m
         assert chosen[:100].sum() == 15
 
 
+@pytest.mark.parametrize("name", METHODS)
+def test_a_method_says_of_itself_what_its_walks_need(name):
+    method = METHODS[name]
+    walks = [*method.walks(SETUP), *method.calibration_walks(SETUP)]
+    assert any(spec.looks_up for spec in walks) == method.uses_suffixes
+    assert any(spec.searches for spec in walks) == (method.searching is not Searching.NEVER)
+
+
 @pytest.mark.parametrize("name", [name for name in METHODS if name != "lm"])
 def test_without_held_out_text_a_method_says_what_it_lacks(name):
     with pytest.raises(BadInput, match="--calibrate-on"):
         METHODS[name].calibrate(None, SETUP)
+
+
+def test_gains_are_stated_against_the_same_without_the_automaton():
+    found = {name: method.baseline for name, method in METHODS.items()}
+    for name, baseline in found.items():
+        if name.startswith("retomaton"):
+            assert baseline == ("knnlm+lambda" if name.endswith("+lambda") else "knnlm+wide")
+    order = list(METHODS)
+    for name, baseline in found.items():
+        if name not in ("lm", "knnlm"):
+            assert order.index(baseline) < order.index(name), "it must be measured first"
