@@ -49,7 +49,7 @@ def next_of(columns: Columns, slot: Whole) -> Whole:
 
 
 class Rules(NamedTuple):
-    """The settings of a walk as kernels take them."""
+    """The settings of a walk as kernels take them; `alone`: no state has more than one member."""
 
     seed: int
     max_knns: int
@@ -58,6 +58,7 @@ class Rules(NamedTuple):
     count_states: bool
     keep_duplicates: bool
     hashed: bool
+    alone: bool
 
 
 class LaneArrays(NamedTuple):

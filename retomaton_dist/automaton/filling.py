@@ -1,7 +1,8 @@
 """W = P, then the other members of S'; the first max_knns of that.
 
 `hashed` (the paper's walk): pointers once, then the other members in the order of their hashes.
-`listed` (the authors' code): pointers, then all members, states with most pointers first, by entry.
+`listed` (the authors' code): pointers, then all members, states with most pointers first, by entry;
+where no state has more than one member (their "without clustering"), pointers alone.
 """
 
 import numpy as np
@@ -46,6 +47,8 @@ def fill(
     whole = _take_pointers(columns, lanes, rules, lane, room, pointers, key)
     if rules.hashed:
         filled = _fill_hashed(columns, lanes, rules, scratch, lane, room, inside, key)
+    elif rules.alone:
+        filled = True
     else:
         filled = _fill_listed(columns, lanes, rules, scratch, lane, room)
     lanes.counters[lane, CANDIDATES_CAPPED] += not (whole and filled)

@@ -62,7 +62,7 @@ class Lanes:
         for tau in thresholds:
             check_tau(float(tau))
         self.automaton, self.settings = automaton, settings
-        self._rules = _rules(settings)
+        self._rules = _rules(settings, automaton)
         reached = min(settings.max_states, automaton.states)
         sizes = settings.k, settings.max_knns, reached
         self.arrays: LaneArrays = make_lanes(len(thresholds), *sizes)
@@ -160,7 +160,7 @@ class Lanes:
         *,
         of_all: bool = True,
     ) -> NDArray[np.float64]:
-        """Log-sums [lanes, temperatures, target or all, pointed or other] of the candidates.
+        """Log-sums [lanes, temperatures, target or all, pointed or other]; temperatures rise.
 
         Not `of_all`: there is the target's half alone, at much less cost.
         """
@@ -256,7 +256,7 @@ class Lanes:
         return tuple(neighbours)
 
 
-def _rules(settings: WalkSettings) -> Rules:
+def _rules(settings: WalkSettings, automaton: Automaton) -> Rules:
     return Rules(
         seed=settings.seed,
         max_knns=settings.max_knns,
@@ -265,6 +265,7 @@ def _rules(settings: WalkSettings) -> Rules:
         count_states=settings.count == "states",
         keep_duplicates=settings.duplicates == "keep",
         hashed=settings.members == "hashed",
+        alone=automaton.unclustered,
     )
 
 
@@ -276,5 +277,5 @@ def _matching(given: ArrayLike, chosen: Chosen, kind: Any, what: str) -> NDArray
 
 
 def _check_temperatures(grid: NDArray[np.float64]) -> None:
-    if not ((grid > 0) & np.isfinite(grid)).all():
-        raise BadInput(f"temperatures {grid.tolist()}: must be above 0")
+    if not ((grid > 0) & np.isfinite(grid)).all() or (np.diff(grid) <= 0).any():
+        raise BadInput(f"temperatures {grid.tolist()}: must be above 0, and rise")

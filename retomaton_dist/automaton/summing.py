@@ -35,7 +35,7 @@ def log_sums(
     temperatures: Floats,
     out: Floats,
 ) -> None:
-    """Fill out[i, j, TARGET or ALL, POINTED or OTHER] for chosen lane i and temperature j.
+    """Fill out[i, j, TARGET or ALL, POINTED or OTHER] for chosen lane i and rising temperature j.
 
     It is log sum exp(-distance / temperature), and -infinity where there is no candidate.
     """
@@ -132,18 +132,24 @@ def _add_powers(
 ) -> None:
     """Add exp(-behind / temperature) to the sums of every temperature, from the last to the first.
 
-    Where a temperature is half of the one after it, its weight is that one's square: a grid of
-    powers of two costs one exponential.
+    Temperatures rise, so that after one whose weight is lost all are. Where one is half of the one
+    after it, or of the one after that, its weight is that one's square: a grid of octaves costs one
+    exponential, one of half octaves two.
     """
-    weight = 0.0
-    for j in range(temperatures.shape[0] - 1, -1, -1):
-        if j + 1 < temperatures.shape[0] and temperatures[j] * 2.0 == temperatures[j + 1]:
-            weight *= weight
+    last = temperatures.shape[0] - 1
+    after = beyond = 0.0
+    for j in range(last, -1, -1):
+        twice = temperatures[j] * 2.0
+        if j < last and twice == temperatures[j + 1]:
+            weight = after * after
+        elif j + 1 < last and twice == temperatures[j + 2]:
+            weight = beyond * beyond
         else:
             weight = math.exp(-behind / temperatures[j])
         if weight < _LEAST:
-            weight = 0.0
+            break
         sums[j, which, group] += weight
+        beyond, after = after, weight
 
 
 @compiled

@@ -45,6 +45,15 @@ class Codec:
             return Queries(Fp16Queries(rows))
         return Queries(_ready_pq(self.codes, rows, threads))
 
+    def keys(self, slots: Rows) -> NDArray[np.float32]:
+        """What the codec knows of the keys of some slots: its distances are from these."""
+        codes = self.codes
+        if isinstance(codes, Fp16Codes):
+            return codes.keys[slots].view(np.float16).astype(np.float32)
+        words = [book[:, codes.codes[slots, part]].T for part, book in enumerate(codes.codebooks)]
+        decoded: NDArray[np.float32] = codes.centroids[codes.cells[slots]] + np.hstack(words)
+        return decoded
+
     def distances(
         self, queries: Queries, slots: NDArray[np.int64], threads: Threads
     ) -> NDArray[np.float32]:

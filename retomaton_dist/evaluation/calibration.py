@@ -5,7 +5,7 @@ and sigma by that and the likelihood of the text.
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -81,22 +81,6 @@ def keep(out: Path, found: Found, inputs: Json) -> None:
     files.write(out / ARRAYS, save(arrays))
     facts = {name: calibrated.facts for name, calibrated in found.items()}
     canonical.write(out / FACTS, {"methods": facts, "inputs": inputs})
-
-
-def temperatures_of(found: Found) -> set[float]:
-    """Every temperature that methods settled on, and what they need around it."""
-    degrees: set[float] = set()
-    for calibrated in found.values():
-        degrees |= set(_temperatures(calibrated.facts))
-    return degrees
-
-
-def _temperatures(facts: Json) -> Iterator[float]:
-    for name, value in facts.items():
-        if name == "temperature":
-            yield value
-        elif isinstance(value, dict):
-            yield from _temperatures(value)
 
 
 def measured_foss(scores: Scores, automaton: str, taus: Sequence[float]) -> list[float]:

@@ -1,7 +1,7 @@
 """Measuring: from the points of curves to rows of results, with intervals over documents."""
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -11,11 +11,14 @@ from numpy.typing import NDArray
 from retomaton_dist.analysis.resampling import Resampling
 from retomaton_dist.methods.method import CurvePoint
 from retomaton_dist.methods.mixture import Floats
+from retomaton_dist.methods.registry import METHODS
 from retomaton_dist.scores.scores import Scores
 from retomaton_dist.scores.walks import Walked
 from storage.canonical import Json
 
 LARGEST_LOSS = 700.0
+KNNLM = "knnlm"
+BASELINES = {method.baseline for method in METHODS.values()}
 
 
 @dataclass(frozen=True)
@@ -44,13 +47,21 @@ class Measurer:
         """The draws that all intervals share."""
         return Resampling.of(self.documents)
 
-    def measure(self, point: CurvePoint, scores: Scores, baseline: Floats | None) -> Measured:
-        """Score every token as the point would; `baseline` is what its ratio is taken to."""
+    def measure(
+        self, point: CurvePoint, scores: Scores, baselines: Mapping[str, Floats]
+    ) -> Measured:
+        """Score every token as the point would; ratios are taken to `baselines`, if they ran.
+
+        `against` is to the method's own baseline, `against_knnlm` to plain kNN-LM.
+        """
         walked = walked_by(point, scores)
         log_p = point.mixing(scores, walked)
         row = {**self._described(point), **self._counted(point, walked.searched)}
         row |= self._perplexities(log_p)
-        row["against_knnlm"] = None if baseline is None else self._ratio(log_p, baseline)
+        row["baseline"] = METHODS[point.method].baseline
+        for name, other in (("against", row["baseline"]), ("against_knnlm", KNNLM)):
+            known = baselines.get(other)
+            row[name] = None if known is None else self._ratio(log_p, known)
         return Measured(row, walked.without_sums(), log_p)
 
     def _described(self, point: CurvePoint) -> Json:
@@ -103,15 +114,15 @@ def measure_all(
 ) -> Iterator[tuple[CurvePoint, Scores, Measured]]:
     """Measure points in order, one at a time, so that scores need not be in memory together.
 
-    kNN-LM with all its searches is what later points are compared with.
+    Methods that others are compared with come before them, and with all their searches first.
     """
     measurer: Measurer | None = None
-    baseline: Floats | None = None
+    baselines: dict[str, Floats] = {}
     for point, scores in points:
         measurer = measurer or Measurer(scores.document, words)
-        measured = measurer.measure(point, scores, baseline)
-        if point.method == "knnlm" and baseline is None:
-            baseline = measured.log_p
+        measured = measurer.measure(point, scores, baselines)
+        if point.method in BASELINES:
+            baselines.setdefault(point.method, measured.log_p)
         yield point, scores, measured
 
 

@@ -1,5 +1,6 @@
 """Measuring all methods from the scores of an evaluation, without a model or Ray."""
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,8 +23,11 @@ from storage.store import Store
 
 RESULTS = "results.json"
 _REMEDY = "delete it and run the same evaluation again: its scores are kept"
+# Four digits of a temperature are shown.
+SHOWN_DIGITS = 1e-3
 HEAD = (
-    "method", "states", "tau", "sigma", "FoSS", "perplexity", "95 % interval", "against kNN-LM",
+    "method", "states", "tau", "sigma", "FoSS", "perplexity", "95 % interval", "matched baseline",
+    "against it", "against knnlm",
 )  # fmt: skip
 
 
@@ -75,7 +79,7 @@ class Evaluation:
         self, changed: ReportSettings = AS_CALIBRATED
     ) -> Iterator[tuple[CurvePoint, Scores]]:
         """Every point with the scores that it is measured from."""
-        _check_scored_for(changed, self.temperatures)
+        changed = _scored_for(changed, self.temperatures)
         found = calibrating.read(self.path)
         assert found is not None, "settings are written after calibration"
         kept = self.settings["setup"]
@@ -135,12 +139,17 @@ def _recalibrated(evaluation: Evaluation, listed: Shortlist) -> list[Json]:
     return recalibrate(listed.each_once(), calibration, BASELINE)
 
 
-def _check_scored_for(changed: ReportSettings, temperatures: list[float]) -> None:
-    if changed.temperature is not None and changed.temperature not in temperatures:
-        grid = ", ".join(f"{degree:g}" for degree in temperatures)
-        raise BadInput(
-            f"--temperature {changed.temperature:g}: the text was scored for {grid}; choose one"
-        )
+def _scored_for(changed: ReportSettings, temperatures: list[float]) -> ReportSettings:
+    """The same with a temperature that the text was scored for, to the digits that are shown."""
+    if changed.temperature is None:
+        return changed
+    for degree in temperatures:
+        if math.isclose(degree, changed.temperature, rel_tol=SHOWN_DIGITS):
+            return replace(changed, temperature=degree)
+    grid = ", ".join(f"{degree:.4g}" for degree in temperatures)
+    raise BadInput(
+        f"--temperature {changed.temperature:g}: the text was scored for {grid}; choose one"
+    )
 
 
 def _changed(calibrated: Calibrated, changed: ReportSettings) -> Calibrated:
@@ -179,7 +188,7 @@ def results_table(rows: Sequence[Json]) -> str:
 
 
 def _cells(row: Json) -> tuple[str, ...]:
-    interval, against = row["interval"], row["against_knnlm"]
+    interval, against = row["interval"], row["against"]
     return (
         row["method"],
         row["clustering"] or "",
@@ -188,8 +197,14 @@ def _cells(row: Json) -> tuple[str, ...]:
         f"{row['foss']:.3f}",
         f"{row['perplexity']:.2f}",
         f"{interval[0]:.2f} - {interval[1]:.2f}" if interval else "",
-        f"{against['ratio'] - 1:+.1%}" if against else "",
+        row["baseline"] if against else "",
+        _change(against),
+        _change(row["against_knnlm"]),
     )
+
+
+def _change(against: Json | None) -> str:
+    return f"{against['ratio'] - 1:+.1%}" if against else ""
 
 
 def _threshold(value: float | str | None) -> str:

@@ -30,9 +30,17 @@ from retomaton_dist.evaluation.duplicates import ChosenText, look_for_duplicates
 from retomaton_dist.evaluation.prepare import Prepared, described, prepare
 from retomaton_dist.evaluation.score import ScorePlan, choose_documents
 from retomaton_dist.evaluation.score_worker import Pass, ScoreJob
+from retomaton_dist.evaluation.temperatures import (
+    at_edges,
+    grid_around,
+    grid_of,
+    temperatures_of,
+    with_neighbours,
+)
 from retomaton_dist.evaluation.text import TextPlan, check_apart, plan_text
 from retomaton_dist.methods.method import CurvePoint, Restart, Setup
 from retomaton_dist.methods.token_statistics import TokenStatistics
+from retomaton_dist.runtime.progress import say
 from retomaton_dist.runtime.session import Session
 from retomaton_dist.runtime.threads import torch_limited
 from retomaton_dist.scores.scores import Scores
@@ -46,8 +54,6 @@ from storage.store import Store, StoreWriter, writing
 SETTINGS = "settings.json"
 TOKENIZER = "tokenizer.json"
 SWEEP = "sweep"
-# Temperatures that are tried on calibration text: every reasonable scale of keys.
-GRID = tuple(2.0**power for power in range(-6, 13))
 
 
 @dataclass(frozen=True)
@@ -78,15 +84,27 @@ def run_evaluation(
         points = [
             point for method in methods for point in method.points(chosen, found[method.name])
         ]
-        temperatures = _temperatures(calibrating.temperatures_of(found))
+        temperatures = with_neighbours(temperatures_of(found))
         with writing(out / "text") as writer:
             facts = _text_pass(writer, prepared, texts.text, points, temperatures, session)
         if calibrating.read(out, inputs) is None:
             calibrating.keep(out, found, inputs)
         # What the report shows of tokens, it decodes with this: no model is needed then.
         files.write(out / TOKENIZER, prepared.tokenizer.to_json().encode())
-        canonical.write(out / SETTINGS, _record(prepared, texts, chosen, facts, session))
+        tried = _tried(found, setup, calibrated_scores)
+        record = _record(prepared, texts, chosen, facts, session)
+        canonical.write(out / SETTINGS, {**record, "tried": tried})
     return out
+
+
+def _tried(found: calibrating.Found, setup: Setup, scores: Scores | None) -> Json:
+    """The temperatures that calibration chose from, and what it chose at an edge; say that, too."""
+    if scores is None:
+        return {}
+    edges = at_edges(found, scores.temperatures, setup)
+    for line, places in edges.items():
+        say(f"note: {line}: {', '.join(places)}")
+    return {"temperatures": list(scores.temperatures), "edges": edges}
 
 
 def _texts(prepared: Prepared, out: Path) -> Texts:
@@ -146,7 +164,7 @@ def _calibration_pass(
             prepared.reader(corpus),
             prepared.retrieval,
             (Pass(SWEEP, tuple(each_once(wanted))),),
-            _grid(prepared.settings),
+            _grid(prepared),
             any(method.uses_queries for method in methods),
         )
         limit = prepared.settings.calibration_positions
@@ -222,16 +240,11 @@ def _with_restarts(setup: Setup, prepared: Prepared, scores: Scores | None) -> S
     return replace(setup, restarts=chosen)
 
 
-def _grid(settings: EvaluateSettings) -> tuple[float, ...]:
-    if settings.temperature is None:
-        return GRID
-    return tuple(settings.temperature * factor for factor in (0.25, 0.5, 1.0, 2.0, 4.0))
-
-
-def _temperatures(degrees: set[float]) -> tuple[float, ...]:
-    """What methods settled on and, so that it can be varied afterwards, what lies around it."""
-    around = (0.5, 1.0, 2.0)
-    return tuple(sorted({degree * factor for degree in degrees for factor in around} or {1.0}))
+def _grid(prepared: Prepared) -> tuple[float, ...]:
+    """Temperatures that the calibration text is scored for."""
+    if prepared.settings.temperature is not None:
+        return grid_of(prepared.settings.temperature)
+    return grid_around(prepared.retrieval.opened[prepared.automata[0]].typical_distance)
 
 
 def _text_pass(

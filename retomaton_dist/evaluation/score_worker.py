@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from retomaton_dist.automaton.automaton import Automaton
 from retomaton_dist.automaton.suffixes import Suffixes
 from retomaton_dist.evaluation.reading import DocumentBlock, Rows, Slab, TextReader, blocks, slabs
-from retomaton_dist.evaluation.walking import BlockWalk, Find
+from retomaton_dist.evaluation.walking import BlockWalk, Find, most_neighbours
 from retomaton_dist.runtime.search_service import SearchService
 from retomaton_dist.scores.reading import Reading
 from retomaton_dist.scores.walks import Gate, Walked, WalkSpec
@@ -189,7 +189,8 @@ class ScoreWorker:
         return walk
 
     def _find(self, chosen: Pass, reading: Reading, watch: Stopwatch) -> Find:
-        k, searcher = self._job.retrieval.settings.k, self._job.retrieval.searcher
+        retrieval, searcher = self._job.retrieval, self._job.retrieval.searcher
+        k = most_neighbours(chosen.specs, retrieval.settings, retrieval.opened)
 
         def search(rows: Rows) -> NDArray[np.int64]:
             assert searcher is not None, "walks that search are given an index"

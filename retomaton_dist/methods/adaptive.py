@@ -19,7 +19,7 @@ from retomaton_dist.automaton.summing import ALL, OTHER, POINTED, log_automaton
 from retomaton_dist.errors import BadInput
 from retomaton_dist.methods.constant import as_facts, find_constants, from_facts
 from retomaton_dist.methods.held_out import held_out
-from retomaton_dist.methods.knnlm import random_gate
+from retomaton_dist.methods.knnlm import WIDE, random_gate
 from retomaton_dist.methods.method import (
     Calibrated,
     CurvePoint,
@@ -84,6 +84,7 @@ class AdaptiveMixing:
 class LearnedMixing(Method):
     """One network for each group of walks, which knows nothing of their thresholds."""
 
+    baseline = "knnlm+lambda"
     pointer_weights: Sequence[float] | None = POINTER_WEIGHTS
 
     @abstractmethod
@@ -175,26 +176,30 @@ class SuffixLambda(LearnedMixing):
 
 
 class KnnLmLambda(LearnedMixing):
-    """The same network over what searches find alone: what of the gain is the automaton's."""
+    """The same network over what searches find alone: what of the gain is the automaton's.
+
+    It has as many candidates as RetoMaton may score.
+    """
 
     name = "knnlm+lambda"
+    baseline = KNNLM
     # Nothing is pointed to.
     pointer_weights = None
 
     def groups(self, setup: Setup) -> Mapping[str, Sequence[WalkSpec]]:
         """The forgetful walk."""
-        return {KNNLM: [forgetful(setup.automata[0])]}
+        return {KNNLM: [forgetful(setup.automata[0], wide=True)]}
 
     def searched_most(self, setup: Setup, name: str) -> WalkSpec:  # noqa: ARG002 - the contract's
         """There is only one."""
-        return forgetful(setup.automata[0])
+        return forgetful(setup.automata[0], wide=True)
 
     def points(self, setup: Setup, calibrated: Calibrated) -> Iterator[CurvePoint]:
-        """One point per fraction of searches that are dropped at random, as with `knnlm`."""
-        mixing, spec = self.mixing(calibrated, KNNLM), forgetful(setup.automata[0])
+        """One point per fraction of searches that are dropped at random, as with `knnlm+wide`."""
+        mixing, spec = self.mixing(calibrated, KNNLM), self.searched_most(setup, KNNLM)
         for fraction in setup.fractions:
             facts = {**self.shown(spec), "fraction": fraction}
-            yield CurvePoint(self.name, spec, mixing, random_gate(fraction), facts)
+            yield CurvePoint(self.name, spec, mixing, random_gate(fraction), facts, WIDE)
 
 
 def _train(
@@ -225,7 +230,8 @@ def features(
     columns = [
         scores.entropy,
         scores.confidence,
-        np.log1p(np.maximum(near, 0)),
+        # In units of the temperature: distances have those of the model's keys.
+        np.log1p(np.maximum(near, 0) / temperature),
         np.log1p(walked.states),
         np.log1p(walked.candidates),
         np.log1p(walked.pointed),

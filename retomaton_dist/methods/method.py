@@ -106,7 +106,8 @@ class CurvePoint:
     """A point of a method's curve before it is measured.
 
     Without `spec` it is the LM alone. `gate` decides what is searched if the walk is forgetful;
-    where it is closed there are no candidates. `facts` are what the table of results shows.
+    where it is closed there are no candidates. `facts` are what the table of results shows. A
+    method that searches just as another one does may name it: they share its passes.
     """
 
     method: str
@@ -114,6 +115,7 @@ class CurvePoint:
     mixing: Mixing
     gate: Gate | None = None
     facts: Json = field(default_factory=dict)
+    searches_as: str | None = None
 
     @property
     def pass_name(self) -> str:
@@ -122,14 +124,17 @@ class CurvePoint:
             return "lm"
         if self.gate is None:
             return self.spec.label
-        # Learned mixing searches where the plain method does.
-        return f"{self.method.removesuffix('+lambda')}-{self.facts['fraction']:g}"
+        return f"{self.searches_as or self.method}-{self.facts['fraction']:g}"
 
 
 class Method(ABC):
-    """A way to predict tokens with an LM and, perhaps, an automaton."""
+    """A way to predict tokens with an LM and, perhaps, an automaton.
+
+    `baseline` is the method that its gain is stated against: the same but for the automaton.
+    """
 
     name: str
+    baseline = "knnlm"
     uses_queries = False
     uses_suffixes = False
     searching = Searching.ANYHOW

@@ -18,7 +18,7 @@ Styled = tuple[Sequence[Row], dict[str, Any], str]
 
 FOSS = "fraction of saved searches (FoSS)"
 # Their curves end at the LM's own perplexity when nothing is searched.
-FADING = ("knnlm", "knnlm+lambda", "adaptret")
+FADING = ("knnlm", "knnlm+wide", "knnlm+lambda", "adaptret")
 # Colours that the colour-blind can tell apart (Okabe and Ito), and a marker for each.
 _METHODS = {
     "lm": ("#6b7280", ""),
@@ -27,6 +27,7 @@ _METHODS = {
     "retomaton": ("#0072B2", "o"),
     "retomaton+pw": ("#009E73", "v"),
     "retomaton+lambda": ("#AA4499", "D"),
+    "knnlm+wide": ("#CC79A7", "d"),
     "knnlm+lambda": ("#994F00", "p"),
     "suffix": ("#000000", "*"),
     "retomaton+suffix": ("#56B4E9", "P"),
@@ -37,7 +38,7 @@ _OTHERS = (("#44403c", "<"), ("#882255", ">"), ("#117733", "8"), ("#332288", "h"
 _CLUSTERINGS = ("#0072B2", "#CC3311", "#117733", "#AA4499", "#997700", "#332288")
 _CLUSTERING_MARKERS = "os^Pv*"
 _NONE = ("#56B4E9", "D")
-_BACK_TO_FRONT = {"lm": 1, "knnlm": 2, "knnlm+lambda": 2, "adaptret": 2, "retomaton+random": 2}
+_BACK_TO_FRONT = {"lm": 1, **dict.fromkeys(FADING, 2), "retomaton+random": 2}
 
 
 @contextlib.contextmanager

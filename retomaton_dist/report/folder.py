@@ -119,6 +119,7 @@ _SHAPES: dict[str, Any] = {
         },
     },
     "duplicates": {"pairs?": [_PAIR]},
+    "settings": {"tried?": {"temperatures?": [_NUMBER], "edges?": {"*": [str]}}},
     "calibration": {
         "methods?": {
             "*": dict,

@@ -7,6 +7,7 @@ from retomaton_dist.report.rows import Curve, Interval
 _METHODS = {
     "lm": "LM alone",
     "knnlm": "kNN-LM",
+    "knnlm+wide": "kNN-LM, as many candidates",
     "knnlm+lambda": "kNN-LM + lambda",
     "adaptret": "AdaptRet",
     "suffix": "suffixes alone",

@@ -13,7 +13,7 @@ from retomaton_dist.report.gain_sections import (
     shared_section,
 )
 from retomaton_dist.report.headline import result_sentence
-from retomaton_dist.report.names import percent
+from retomaton_dist.report.names import percent, short
 from retomaton_dist.report.page import (
     Bullets,
     Figure,
@@ -33,8 +33,11 @@ _DEFINITIONS = (
     "Perplexity per token: exp of the mean negative log-probability over all positions.",
     "Perplexity per word: the same sum, divided by the words of the source text; each document's "
     "end counts as one more if it is scored.",
-    "95 % interval: bootstrap over documents. The ratio to kNN-LM is resampled in pairs, so that "
-    "what makes a document hard for both cancels.",
+    "95 % interval: bootstrap over documents. The ratio to a baseline is resampled in pairs, so "
+    "that what makes a document hard for both cancels.",
+    "Matched baseline: the same method without the automaton. For RetoMaton with constant lambda, "
+    "kNN-LM of as many candidates (k + max_knns); with learned mixing, kNN-LM with as many "
+    "candidates and the same network. What is gained over it is the automaton's.",
     "By interpolation: curves are taken as straight between neighbouring points. ~ marks a value "
     "read off between two points; nothing is read off outside them.",
     "LM alone: the language model without any search. It is the same at every FoSS.",
@@ -68,7 +71,7 @@ def compose(evaluation: EvaluationFiles, figures: Mapping[str, Figure]) -> list[
         _overlap(evaluation.analysis, figures),
         _sequences(evaluation.analysis),
         _passage(evaluation.analysis),
-        _calibration(evaluation.calibration),
+        _calibration(evaluation),
         _adaptret(evaluation.calibration),
         _points(evaluation),
         _caps(evaluation.results),
@@ -181,12 +184,28 @@ def _stretch(begin: str, found: Json) -> list[PagePart]:
     return [line, Passage(text)]
 
 
-def _calibration(calibration: Json) -> list[PagePart]:
-    methods = calibration.get("methods")
+def _calibration(evaluation: EvaluationFiles) -> list[PagePart]:
+    methods = evaluation.calibration.get("methods")
     if not methods:
         return []
     about = "Chosen on the calibration text, or given; then constant along each curve."
-    return _titled("Calibration", [prose(about), tables.facts_table(methods)])
+    return _titled(
+        "Calibration", [prose(about), *_tried(evaluation.settings), tables.facts_table(methods)]
+    )
+
+
+def _tried(settings: Json) -> list[PagePart]:
+    """Which temperatures were tried, and what was chosen at an edge."""
+    tried = settings.get("tried") or {}
+    if not tried.get("temperatures"):
+        return []
+    grid, edges = tried["temperatures"], tried.get("edges")
+    span = f"{len(grid)} temperatures from {short(grid[0])} to {short(grid[-1])} were scored. "
+    if not edges:
+        return [prose(f"{span}No constant lies at an edge of what was tried.")]
+    lines = [f"{line}: {', '.join(places)}." for line, places in edges.items()]
+    warning = "Constants at an edge of what was tried, where a better one may lie beyond:"
+    return [prose(span), prose(warning, strong=True), Bullets(tuple(lines))]
 
 
 def _adaptret(calibration: Json) -> list[PagePart]:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from retomaton_dist.scores.reading import Reading
+from retomaton_dist.settings import WalkSettings
 
 
 @dataclass(frozen=True, order=True)
@@ -21,7 +22,8 @@ class WalkSpec:
     to a search, only a `share` does, drawn by position.
 
     A walk that is `forgetful` begins anew at every position: it follows nothing and its
-    candidates are what the restart finds. With searches that is what kNN-LM does.
+    candidates are what the restart finds. With searches that is what kNN-LM does. One that is
+    `wide` searches for as many as a walk that follows may score.
     """
 
     automaton: str
@@ -29,12 +31,13 @@ class WalkSpec:
     forgetful: bool = False
     sigma: float = math.inf
     share: float = 1.0
+    wide: bool = False
 
     @property
     def label(self) -> str:
         """The name of the walk's columns."""
         if self.forgetful:
-            return "suffix" if self.looks_up else "knnlm"
+            return "suffix" if self.looks_up else "knnlm+wide" if self.wide else "knnlm"
         thresholds = [self.tau, *[self.sigma] * self.looks_up, *[self.share] * (self.share < 1)]
         return f"{self.automaton}@{','.join(map(format_threshold, thresholds))}"
 
@@ -43,15 +46,20 @@ class WalkSpec:
         """Whether it may search at all."""
         return self.sigma > 0 and self.share > 0
 
+    def neighbours(self, settings: WalkSettings, entries: int) -> int:
+        """How many entries it searches for, of so many that there are."""
+        most = settings.k + settings.max_knns if self.wide else settings.k
+        return min(most, entries)
+
     @property
     def looks_up(self) -> bool:
         """Whether it may restart by a suffix."""
         return math.isfinite(self.sigma) or self.share < 1
 
 
-def forgetful(automaton: str, sigma: float = math.inf) -> WalkSpec:
+def forgetful(automaton: str, sigma: float = math.inf, *, wide: bool = False) -> WalkSpec:
     """The walk of kNN-LM, or with sigma 0 of suffixes alone; the automaton lends its codec."""
-    return WalkSpec(automaton, math.inf, forgetful=True, sigma=sigma)
+    return WalkSpec(automaton, math.inf, forgetful=True, sigma=sigma, wide=wide)
 
 
 def format_threshold(threshold: float) -> str:

@@ -78,8 +78,9 @@ class EvaluateSettings(Settings):
         shown="none; then --lambda and --temperature are needed",
     )
     methods: str | None = option(
-        "comma-separated: lm, knnlm, knnlm+lambda, adaptret, suffix, retomaton, retomaton+pw, "
-        "retomaton+lambda, retomaton+suffix, retomaton+random, retomaton+suffix+lambda",
+        "comma-separated: lm, knnlm, knnlm+wide, knnlm+lambda, adaptret, suffix, retomaton, "
+        "retomaton+pw, retomaton+lambda, retomaton+suffix, retomaton+random, "
+        "retomaton+suffix+lambda",
         None,
         shown="all that the store has what it takes for",
     )

@@ -20,6 +20,11 @@ class Corpus:
     def members(self, state):
         return [entry for entry, found in enumerate(self.states) if found == state]
 
+    @property
+    def unclustered(self):
+        """Whether every entry is a state of its own."""
+        return sorted(self.states) == list(range(len(self.values)))
+
     def documents(self):
         """Values of documents that lie one after the other, each up to where a pointer ends."""
         found = [[]]
@@ -121,6 +126,8 @@ class PaperLane:
         return [pointer for _, pointer in sorted(repeated) if pointer != END]
 
     def _rest(self, kept, pointers):
+        if self.settings.members == "listed" and self.corpus.unclustered:
+            return []
         if self.settings.members == "listed":
             return [e for state in kept for e in self.corpus.members(state)]
         members = [e for state in kept for e in self.corpus.members(state)]
@@ -136,13 +143,14 @@ class ReferenceLane:
     """The authors' code as `preset reference` takes it over, written independently.
 
     They leave open how equal distances and equal counts are ordered: the lower entry, the lower
-    state.
+    state. Without clustering they have no members to look up: pointers stay as they are.
     """
 
     corpus: Corpus
     k: int
     max_knns: int
     min_knns: float
+    clustered: bool = True
     knns: list[tuple[float, int]] = field(default_factory=list)
 
     def step(self, token, distances, neighbours):
@@ -151,7 +159,7 @@ class ReferenceLane:
         search = len(alike) < self.min_knns
         pointers = [pointer for _, pointer in sorted(alike) if pointer != END]
         extended = pointers[: self.max_knns]
-        if 0 < len(pointers) < self.max_knns:
+        if self.clustered and 0 < len(pointers) < self.max_knns:
             extended = (pointers + self._members(pointers))[: self.max_knns]
         candidates = [e for e in neighbours if e != END] + extended if search else extended
         self.knns = [(float(distances[e]), e) for e in candidates]

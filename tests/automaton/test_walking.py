@@ -26,6 +26,7 @@ automata = st.fixed_dictionaries(
         "states": st.sampled_from([1, 3, 12, 60]),
         "vocabulary": st.integers(1, 4),
         "tangled": st.booleans(),
+        "clustered": st.sampled_from([True, True, False]),
         "codec": st.sampled_from(["fp16", "pq"]),
     }
 )
@@ -48,7 +49,10 @@ def build(chosen):
     random = np.random.default_rng(chosen["seed"])
     sizes = chosen["entries"], chosen["states"], chosen["vocabulary"]
     corpus = random_corpus(random, *sizes, tangled=chosen["tangled"])
-    return make(corpus, chosen["codec"], chosen["seed"], chosen["states"]), random
+    if not chosen["clustered"]:
+        corpus.states = list(range(chosen["entries"]))
+    states = chosen["states"] if chosen["clustered"] else chosen["entries"]
+    return make(corpus, chosen["codec"], chosen["seed"], states), random
 
 
 def journey(made, random, k, vocabulary):
@@ -109,7 +113,7 @@ def check_probabilities(lanes, expected, values, pointer_weight):
 @given(automata, st.integers(1, 6), st.sampled_from([1, 2, 5, 12, 100]), taus)
 def test_the_preset_reference_equals_the_authors_code(chosen, k, max_knns, tau):
     made, random = build(chosen)
-    oracle = ReferenceLane(made.corpus, k, max_knns, tau)
+    oracle = ReferenceLane(made.corpus, k, max_knns, tau, clustered=not made.corpus.unclustered)
     lanes = Lanes(made.automaton, replace(PRESETS["reference"], k=k, max_knns=max_knns), [tau])
     for token, query, distances, found in journey(made, random, k, chosen["vocabulary"]):
         candidates, alike, search = oracle.step(token, distances, found.tolist())

@@ -32,7 +32,7 @@ def scores(tmp_path):
 
 
 def measured(point, scores, words=40):
-    return Measurer(scores.document, words).measure(point, scores, None)
+    return Measurer(scores.document, words).measure(point, scores, {})
 
 
 def test_foss_is_over_all_positions(scores):
@@ -82,12 +82,14 @@ def test_where_a_gate_is_closed_the_lm_is_alone_and_nothing_is_searched(scores):
     assert found.row["clustering"] is None
 
 
-def test_knnlm_with_all_its_searches_is_what_later_points_compare_with(scores):
+def test_baselines_with_all_their_searches_are_what_later_points_compare_with(scores):
     points = [
         CurvePoint("lm", None, lm_alone),
         CurvePoint("knnlm", SPECS["knnlm"], MIXING),
         CurvePoint("knnlm", SPECS["knnlm"], MIXING, RandomGate(0.5), {"fraction": 0.5}),
+        CurvePoint("knnlm+wide", SPECS["knnlm"], ConstantMixing(Constants(0.7, 2.0))),
         CurvePoint("retomaton", SPECS["kmeans@4"], MIXING),
+        CurvePoint("retomaton+lambda", SPECS["kmeans@4"], MIXING),
     ]
     rows = [found.row for _, _, found in measure_all([(p, scores) for p in points], words=9)]
     assert rows[0]["against_knnlm"] is None
@@ -96,6 +98,10 @@ def test_knnlm_with_all_its_searches_is_what_later_points_compare_with(scores):
         against = row["against_knnlm"]
         assert against["ratio"] == pytest.approx(row["perplexity"] / rows[1]["perplexity"])
         assert against["interval"][0] < against["ratio"] < against["interval"][1]
+    wide, walked, learned = rows[3:]
+    assert walked["baseline"] == "knnlm+wide"
+    assert walked["against"]["ratio"] == pytest.approx(walked["perplexity"] / wide["perplexity"])
+    assert (learned["baseline"], learned["against"]) == ("knnlm+lambda", None), "it did not run"
 
 
 def test_a_text_of_very_long_words_has_no_perplexity_per_word(scores):

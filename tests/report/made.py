@@ -4,6 +4,8 @@ from storage import canonical
 
 CURVES = {
     ("knnlm", None): [(0.0, 80.0), (0.5, 200.0), (0.9, 700.0)],
+    ("knnlm+wide", None): [(0.0, 76.0), (0.5, 190.0), (0.9, 690.0)],
+    ("knnlm+lambda", None): [(0.0, 72.0), (0.5, 180.0), (0.9, 680.0)],
     ("adaptret", None): [(0.0, 79.0), (0.5, 150.0), (0.9, 650.0)],
     ("retomaton", "kmeans"): [(0.0, 70.0), (0.4, 72.0), (0.8, 84.0)],
     ("retomaton", "greedy"): [(0.0, 71.0), (0.3, 74.0), (0.6, 81.0)],
@@ -11,13 +13,16 @@ CURVES = {
     ("retomaton+pw", "kmeans"): [(0.0, 68.0), (0.4, 70.0), (0.8, 81.0)],
     ("retomaton+lambda", "kmeans"): [(0.0, 65.0), (0.4, 67.0), (0.8, 77.0)],
 }
+BASELINES = {"retomaton": "knnlm+wide", "retomaton+pw": "knnlm+wide"}
+BASELINES |= {"retomaton+lambda": "knnlm+lambda"}
 HOSTILE = "<script>alert(1)</script> `a` ``b`` | *c* _d_ \x1b[0m \u202e\r\n\tend"
 
 
 def row(method, clustering, foss, perplexity, **others):
     """A point; intervals are 3 % to both sides."""
     positions = 1000
-    ratio = perplexity / 80
+    baseline = BASELINES.get(method, "knnlm")
+    ratio = perplexity / CURVES[baseline, None][0][1]
     return {
         "method": method,
         "clustering": clustering,
@@ -34,7 +39,9 @@ def row(method, clustering, foss, perplexity, **others):
         "lambda": 0.5,
         "temperature": 8.0,
         "pointer_weight": None,
-        "against_knnlm": {"ratio": ratio, "interval": [ratio - 0.02, ratio + 0.02]},
+        "baseline": baseline,
+        "against": {"ratio": ratio, "interval": [ratio - 0.02, ratio + 0.02]},
+        "against_knnlm": {"ratio": perplexity / 80, "interval": None},
         "seconds": None,
         **others,
     }
