@@ -172,6 +172,8 @@ def test_shared_documents_and_other_calibrations_are_counted(reports):
 def test_what_was_promised_stands_beside_what_came(reports):
     lines = markdown(reports).splitlines()
     assert "| RetoMaton | kmeans | FoSS 0.40 (tau 8) | 45.00 % | 36.00 % | 9.00 % |" in lines
+
+
 def test_where_the_matched_baseline_did_not_run_the_headline_says_so(tmp_path):
     content = made.files()
     rows = [row for row in content["results"]["rows"] if not row["method"].startswith("knnlm+")]
