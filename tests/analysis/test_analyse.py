@@ -34,7 +34,7 @@ def scored(path, text, searched):
         "kmeans@4.nearest": np.zeros(rows, np.float32),
         **{
             f"kmeans@4.{name}": np.ones(rows, np.int32)
-            for name in ("states", "candidates", "pointed")
+            for name in ("matched", "states", "candidates", "pointed")
         },
     }
     with ScoreWriter(path, {"temperatures": [1.0], "walks": ["kmeans@4"]}) as writer:
