@@ -46,7 +46,7 @@ from retomaton_dist.runtime.threads import torch_limited
 from retomaton_dist.scores.scores import Scores
 from retomaton_dist.scores.walks import WalkSpec, each_once
 from retomaton_dist.settings import EvaluateSettings, WalkSettings, WorkerSettings
-from retomaton_dist.stages.runner import made_with, run_stage
+from retomaton_dist.stages.runner import check_settings, made_with, run_stage
 from storage import canonical, files
 from storage.canonical import Json
 from storage.store import Store, StoreWriter, writing
@@ -72,7 +72,6 @@ def run_evaluation(
         prepared = prepare(store, settings, walk, session)
         out = _folder(prepared)
         texts = _texts(prepared, out)
-        look_for_duplicates(out, _tokenized(prepared, texts, out, session), prepared.store)
         calibrated_scores, setup = _calibration_pass(prepared, texts, out, session)
         inputs = _calibration_inputs(out, prepared, setup, calibrated_scores)
         methods = prepared.methods
@@ -86,7 +85,8 @@ def run_evaluation(
         ]
         temperatures = with_neighbours(temperatures_of(found))
         with writing(out / "text") as writer:
-            facts = _text_pass(writer, prepared, texts.text, points, temperatures, session)
+            held = _held_out(prepared, texts, out)
+            facts = _text_pass(writer, prepared, texts.text, points, temperatures, held, session)
         if calibrating.read(out, inputs) is None:
             calibrating.keep(out, found, inputs)
         # What the report shows of tokens, it decodes with this: no model is needed then.
@@ -117,23 +117,6 @@ def _texts(prepared: Prepared, out: Path) -> Texts:
     if not settings.same_text:
         check_apart(text, held)
     return Texts(text, held)
-
-
-def _tokenized(
-    prepared: Prepared, texts: Texts, out: Path, session: Session
-) -> dict[str, ChosenText]:
-    """Both texts, tokenised before anything is scored, and the documents that will be."""
-    settings = prepared.settings
-    plans = {"text": (texts.text, settings.positions)}
-    if texts.calibration is not None:
-        plans["calibration"] = texts.calibration, settings.calibration_positions
-    chosen = {}
-    for name, (plan, positions) in plans.items():
-        with writing(out / name) as writer:
-            corpus = plan.tokenize(writer, session)
-        documents = choose_documents(corpus.lengths, positions)
-        chosen[name] = ChosenText(Store.open(out / name), documents)
-    return chosen
 
 
 def _folder(prepared: Prepared) -> Path:
@@ -247,20 +230,35 @@ def _grid(prepared: Prepared) -> tuple[float, ...]:
     return grid_around(prepared.retrieval.opened[prepared.automata[0]].typical_distance)
 
 
+def _held_out(prepared: Prepared, texts: Texts, out: Path) -> dict[str, ChosenText]:
+    """The documents that methods were calibrated on, if there are any."""
+    if texts.calibration is None:
+        return {}
+    store = Store.open(out / "calibration")
+    limit = prepared.settings.calibration_positions
+    return {"calibration": ChosenText(store, choose_documents(store.corpus().lengths, limit))}
+
+
 def _text_pass(
     writer: StoreWriter,
     prepared: Prepared,
     text: TextPlan,
     points: list[CurvePoint],
     temperatures: tuple[float, ...],
+    held: dict[str, ChosenText],
     session: Session,
 ) -> Json:
+    """Score the evaluated text, after a look at what it shares with the others (`held`)."""
     corpus = text.tokenize(writer, session)
     documents = choose_documents(corpus.lengths, prepared.settings.positions)
     keeps = any(method.uses_queries for method in prepared.methods)
     passes = _passes(points, live=prepared.settings.mode == "live")
     job = ScoreJob(prepared.reader(corpus), prepared.retrieval, passes, temperatures, keeps)
-    facts = _score(writer, prepared, job, documents, session)
+    plan = ScorePlan(job, documents, prepared.inputs(), session.settings.threads)
+    check_settings(writer, plan)
+    chosen = {"text": ChosenText(Store.open(writer.path), documents)}
+    look_for_duplicates(writer.path.parent, chosen | held, prepared.store)
+    facts = run_stage(writer, plan, session).facts
     return {
         "documents": len(documents),
         "positions": facts["positions"],

@@ -17,8 +17,8 @@ WANTED_FOSS = (0.0, SHOWN_FOSS, 1.0)
 # What each method is compared with: the first of these that ran.
 BASELINES = {
     "knnlm": ("lm",),
-    "retomaton": ("knnlm",),
-    "retomaton+suffix": ("knnlm",),
+    "retomaton": ("knnlm+wide", "knnlm"),
+    "retomaton+suffix": ("knnlm+wide", "knnlm"),
     "retomaton+lambda": ("knnlm+lambda", "knnlm"),
 }
 PLAIN = "retomaton"

@@ -29,7 +29,7 @@ from storage import records
 from storage.canonical import Json, content_hash
 from storage.datastore import Shape
 from storage.files import FileDigest
-from storage.manifest import Stage
+from storage.manifest import Stage, check_config
 from storage.records import Record
 from storage.store import StoreWriter
 
@@ -144,6 +144,13 @@ def run_stage(writer: StoreWriter, plan: Plan[Payload], session: Session) -> Sta
     finally:
         _clean_up(writer, plan)
     return writer.manifest.stages[plan.name]
+
+
+def check_settings(writer: StoreWriter, plan: Plan[Payload]) -> None:
+    """Refuse other settings than those that a stage was begun with, if it ever was."""
+    stage = writer.manifest.stages.get(plan.name)
+    if stage is not None:
+        check_config(writer.path, plan.name, stage, plan.config)
 
 
 def _complete(
