@@ -9,7 +9,7 @@ from retomaton_dist.settings.declaring import Settings, option
 
 @dataclass(frozen=True, kw_only=True)
 class WalkSettings(Settings):
-    """How the automaton is walked."""
+    """How the automaton is walked; what is not given is as in --preset, `reference` here."""
 
     k: int = option("neighbours that a search finds", 1024, least=1)
     max_knns: int = option("candidates that a walk yields at most", 1024, least=1)
