@@ -266,6 +266,7 @@ def _rules(settings: WalkSettings, automaton: Automaton) -> Rules:
         keep_duplicates=settings.duplicates == "keep",
         hashed=settings.members == "hashed",
         alone=automaton.unclustered,
+        whole_states=settings.restart == "states",
     )
 
 

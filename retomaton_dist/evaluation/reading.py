@@ -104,7 +104,8 @@ class TextReader(ModelReader):
                 self._keep(made, slice(item.first, item.last), keys[row, place], logits[row, place])
         if not np.isfinite(made.queries).all():
             raise ModelError(
-                "a query is NaN or beyond float16's range; is it the model of the store?"
+                "a query is NaN or beyond float16's range (65,504), though no key of the store is: "
+                "make the store with another --key, or leave that text out"
             )
         return made
 

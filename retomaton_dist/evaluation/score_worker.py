@@ -190,12 +190,13 @@ class ScoreWorker:
 
     def _find(self, chosen: Pass, reading: Reading, watch: Stopwatch) -> Find:
         retrieval, searcher = self._job.retrieval, self._job.retrieval.searcher
-        k = most_neighbours(chosen.specs, retrieval.settings, retrieval.opened)
+        most = most_neighbours(chosen.specs, retrieval.settings, retrieval.opened)
+        k = min(retrieval.settings.k, most)
 
         def search(rows: Rows) -> NDArray[np.int64]:
             assert searcher is not None, "walks that search are given an index"
             with watch.timing("search"):
-                return searcher.search(reading.queries[rows], k)[1]
+                return searcher.search_more(reading.queries[rows], k, most)[1]
 
         if chosen.live or not any(spec.searches for spec in chosen.specs):
             return search

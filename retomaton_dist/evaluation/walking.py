@@ -44,7 +44,10 @@ class Track:
         self._neighbours = specs[0].neighbours(settings, automaton.entries)
         self._documents = documents
         taus = np.repeat([spec.tau for spec in specs], len(documents))
-        self.lanes = Lanes(automaton, replace(settings, k=self._neighbours), taus, threads)
+        # What forgets has no states: its candidates are what was found, whatever the preset.
+        restart = "neighbours" if self._forgetful else settings.restart
+        chosen = replace(settings, k=self._neighbours, restart=restart)
+        self.lanes = Lanes(automaton, chosen, taus, threads)
         self.lanes.reset(np.tile(documents, len(specs)))
         self._sigmas = np.array([[spec.sigma] for spec in specs])
         self._shares = np.array([[spec.share] for spec in specs])

@@ -11,6 +11,9 @@ from numpy.typing import NDArray
 from retomaton_dist.scores.reading import Reading
 from retomaton_dist.settings import WalkSettings
 
+# The most entries that a wide search looks for.
+MOST_WIDE = 4096
+
 
 @dataclass(frozen=True, order=True)
 class WalkSpec:
@@ -48,8 +51,10 @@ class WalkSpec:
 
     def neighbours(self, settings: WalkSettings, entries: int) -> int:
         """How many entries it searches for, of so many that there are."""
-        most = settings.k + settings.max_knns if self.wide else settings.k
-        return min(most, entries)
+        if not self.wide:
+            return min(settings.k, entries)
+        # Farther ones weigh nothing, and searches would take most of the time.
+        return min(settings.k + settings.max_knns, max(settings.k, MOST_WIDE), entries)
 
     @property
     def looks_up(self) -> bool:

@@ -9,7 +9,7 @@ from retomaton_dist.settings.declaring import Settings, option
 
 @dataclass(frozen=True, kw_only=True)
 class WalkSettings(Settings):
-    """How the automaton is walked."""
+    """How the automaton is walked; what is not given is as in --preset, `reference` here."""
 
     k: int = option("neighbours that a search finds", 1024, least=1)
     max_knns: int = option("candidates that a walk yields at most", 1024, least=1)
@@ -38,6 +38,12 @@ class WalkSettings(Settings):
         "keep",
         choices=("keep", "drop"),
     )
+    restart: str = option(
+        "what a restart adds to the candidates: the neighbours that it found, or all members of "
+        "their states",
+        "neighbours",
+        choices=("neighbours", "states"),
+    )
     pointer_weight: float = option(
         "factor of the weight of entries that were pointed to", 1.0, above=0, below=float("inf")
     )
@@ -45,8 +51,11 @@ class WalkSettings(Settings):
 
 
 PRESETS = {
-    "paper": WalkSettings(),
     "reference": WalkSettings(follow="scored", count="entries", members="listed"),
+    "equations": WalkSettings(
+        max_knns=1 << 16, max_states=1 << 16, duplicates="drop", restart="states"
+    ),
+    "sampled": WalkSettings(),
 }
 
 
@@ -126,10 +135,11 @@ class EvaluateSettings(Settings):
     )
     calibration_positions: int = option("the same of the calibration text", 32_768, least=1)
     preset: str = option(
-        "the walk: as in the paper, or as in its authors' code (which does better at equal FoSS: "
-        "docs/results.md); single settings below win",
+        "the walk: as in the authors' code; as in the paper's equations, whole states scored, "
+        "which is slow; or along whole states of which a sample is scored (docs/algorithm.md). "
+        "Single settings below win",
         "reference",
-        choices=("paper", "reference"),
+        choices=("reference", "equations", "sampled"),
     )
     index: str = option("the search index", "default", names=True)
     no_index: bool = option(

@@ -98,6 +98,9 @@ class PaperLane:
         restart = neighbours if searched else following if thin else []
         listed = [e for e in restart if e != END]
         chosen = listed + walked[: settings.max_knns]
+        others = self._beside(kept, listed, walked[: settings.max_knns])
+        left = max(settings.max_knns - len(walked), 0)
+        chosen += others[:left]
         if settings.duplicates == "drop":
             chosen = list(dict.fromkeys(chosen))
         self.last = [(e, float(distances[e]), e in pointed) for e in chosen]
@@ -110,7 +113,7 @@ class PaperLane:
             searched,
             length if thin and not searched else 0,
             len(kept) < len(ranking),
-            len(walked) > settings.max_knns,
+            len(walked) > settings.max_knns or len(others) > left,
         )
 
     def _ordered(self, reached, alike):
@@ -133,6 +136,15 @@ class PaperLane:
         members = [e for state in kept for e in self.corpus.members(state)]
         others = [e for e in members if e not in set(pointers)]
         return sorted(others, key=self._hash)
+
+    def _beside(self, kept, listed, walked):
+        """What else a restart adds: the members of states that only neighbours are in."""
+        if self.settings.restart == "neighbours":
+            return []
+        known = {*listed, *(walked if self.settings.duplicates == "drop" else ())}
+        states = {self.corpus.states[e] for e in listed} - set(kept)
+        members = [e for state in states for e in self.corpus.members(state)]
+        return sorted((e for e in members if e not in known), key=self._hash)
 
     def _hash(self, entry):
         return hashed(self.settings.seed, self.document, self.t, entry)
@@ -169,6 +181,29 @@ class ReferenceLane:
         counts = Counter(self.corpus.states[p] for p in pointers)
         clusters = sorted(counts, key=lambda state: (-counts[state], state))
         return [e for state in clusters for e in self.corpus.members(state)]
+
+
+@dataclass
+class EquationsLane:
+    """The paper's equations, set by set: nothing is capped, and every entry counts once."""
+
+    corpus: Corpus
+    tau: float
+    states: set[int] = field(default_factory=set)
+
+    def step(self, token, neighbours):
+        """The candidates, S, and whether it searched."""
+        corpus = self.corpus
+        reached = set()
+        for entry, state in enumerate(corpus.states):
+            pointer = corpus.pointers[entry]
+            if state in self.states and corpus.values[entry] == token and pointer != END:
+                reached.add(corpus.states[pointer])
+        search = len(reached) < self.tau
+        found = {corpus.states[e] for e in neighbours if e != END} if search else set()
+        self.states = reached | found
+        candidates = {e for e, state in enumerate(corpus.states) if state in self.states}
+        return candidates, self.states, search
 
 
 def hashed(seed, document, t, entry):

@@ -13,7 +13,7 @@ from retomaton_dist.automaton.lanes import Lanes
 from retomaton_dist.automaton.summing import log_automaton
 from retomaton_dist.settings import PRESETS, WalkSettings
 from tests.automaton.make import all_distances, make, random_corpus
-from tests.automaton.oracle import PaperLane, ReferenceLane
+from tests.automaton.oracle import EquationsLane, PaperLane, ReferenceLane
 from tests.codec.make import DIMENSION
 
 STEPS = 8
@@ -39,6 +39,7 @@ walks = st.builds(
     count=st.sampled_from(["states", "entries"]),
     members=st.sampled_from(["hashed", "listed"]),
     duplicates=st.sampled_from(["keep", "drop"]),
+    restart=st.sampled_from(["neighbours", "states"]),
     pointer_weight=st.sampled_from([1.0, 4.0]),
     seed=st.integers(0, 3),
 )
@@ -125,11 +126,35 @@ def test_the_preset_reference_equals_the_authors_code(chosen, k, max_knns, tau):
         assert Counter(walk.entries.tolist()) == candidates
 
 
+@given(automata, st.integers(1, 6), taus)
+def test_the_preset_equations_is_the_papers_equations(chosen, k, tau):
+    made, random = build(chosen)
+    oracle = EquationsLane(made.corpus, tau)
+    lanes = Lanes(made.automaton, replace(PRESETS["equations"], k=k, max_knns=200), [tau])
+    for token, query, _, found in journey(made, random, k, chosen["vocabulary"]):
+        candidates, states, search = oracle.step(token, found.tolist())
+        ready = made.automaton.ready(query[None])
+        lanes.advance([token])
+        lanes.join(ready, made.automaton.neighbours(ready, found[None]))
+        walk = lanes.walk(0)
+        assert (walk.searched, set(walk.states.tolist())) == (search, states)
+        assert sorted(walk.entries.tolist()) == sorted(candidates)
+        weights = made.automaton.weights(sorted(states), query, TEMPERATURES[1])
+        dense = lanes.distributions(TEMPERATURES[1])
+        total = weights.weights.sum()
+        for value, p in zip(
+            dense.tokens[0, : dense.counts[0]], dense.probabilities[0], strict=False
+        ):
+            expected = weights.weights[weights.tokens == value].sum() / total
+            assert p == pytest.approx(expected, abs=1e-5)
+    assert lanes.counters().candidates_capped == 0
+
+
 def test_presets_are_what_their_names_say():
-    assert PRESETS["paper"] == WalkSettings()
-    paper = PRESETS["paper"]
-    assert (paper.k, paper.max_knns, paper.max_states) == (1024, 1024, 4096)
-    assert (paper.follow, paper.count, paper.duplicates) == ("members", "states", "keep")
+    assert PRESETS["sampled"] == WalkSettings()
+    sampled = PRESETS["sampled"]
+    assert (sampled.k, sampled.max_knns, sampled.max_states) == (1024, 1024, 4096)
+    assert (sampled.follow, sampled.count, sampled.duplicates) == ("members", "states", "keep")
     assert PRESETS["reference"].follow == "scored"
     assert PRESETS["reference"].count == "entries"
 

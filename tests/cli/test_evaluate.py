@@ -90,7 +90,7 @@ def test_the_walk_is_the_presets_but_for_what_is_given():
     assert walk_settings(chosen.preset) == PRESETS["reference"]
     found = walk_settings(chosen.preset, {"k": 5, "follow": "members"}, {"k": 6})
     assert (found.k, found.follow, found.count) == (6, "members", "entries")
-    assert walk_settings("paper") == PRESETS["paper"]
+    assert walk_settings("equations") == PRESETS["equations"]
 
 
 def test_text_without_a_token(refused, tmp_path):
@@ -248,7 +248,7 @@ def test_an_output_that_is_a_file_or_a_foreign_folder(refused, tmp_path):
     [
         ({"k": 8}, "walk.k was 16, now 8"),
         ({"tau": "1,4,inf"}, "passes.sweep.walks"),
-        ({"preset": "paper"}, "walk.follow was scored, now members"),
+        ({"preset": "sampled"}, "walk.follow was scored, now members"),
         ({"temperature": 64}, "temperatures was"),
         ({"positions": 30}, "documents.number was"),
         ({"batch-tokens": 64}, "batch_tokens was"),

@@ -49,7 +49,7 @@ def scores(sweep):
 def test_every_method_has_its_curve(sweep):
     walks = [(name, tau, None) for name in ("kmeans", "none") for tau in (1.0, 4.0, "inf")]
     expected = [("lm", None, None, None)]
-    searching = ("knnlm", "knnlm+lambda", "adaptret")
+    searching = ("knnlm", "knnlm+wide", "knnlm+lambda", "adaptret")
     expected += [(name, None, None, f) for name in searching for f in FRACTIONS]
     expected += [("suffix", None, None, None)]
     expected += [(f"retomaton{kind}", *walk) for kind in ("", "+pw", "+lambda") for walk in walks]
@@ -258,13 +258,22 @@ def test_other_constants_change_the_methods_that_have_constants_and_no_other(swe
     copy = shutil.copytree(sweep.path, tmp_path / "copy")
     rows = by_point(run_report(copy, ReportSettings(lambda_=0.5)))
     for key, row in by_point(sweep).items():
-        if key[0] in ("knnlm", "suffix", "retomaton", "retomaton+pw"):
+        if key[0] in ("knnlm", "knnlm+wide", "suffix", "retomaton", "retomaton+pw"):
             assert rows[key]["lambda"] == 0.5
             assert rows[key]["perplexity"] != row["perplexity"]
             assert rows[key]["foss"] == row["foss"]
         else:
-            kept = {name: value for name, value in rows[key].items() if name != "against_knnlm"}
+            ratios = ("against", "against_knnlm")
+            kept = {name: value for name, value in rows[key].items() if name not in ratios}
             assert kept == {name: row[name] for name in kept}
+
+
+def test_a_wide_search_has_as_many_candidates_as_a_walk_may_score(scores):
+    plain, wide = scores.walk("knnlm"), scores.walk("knnlm+wide")
+    assert (plain.candidates == 32).all()
+    assert (wide.candidates == 32 + 32).all()
+    assert np.array_equal(plain.nearest, wide.nearest)
+    assert max(scores.walk("kmeans@inf").candidates) <= 64
 
 
 def test_targets_are_met_about_as_on_the_calibration_text(walkable_store, texts, tmp_path):
