@@ -55,7 +55,7 @@ def _analyse(evaluation: Evaluation, listed: Shortlist) -> None:
         say(f"note: n-grams, gains and sequences are not looked at anew: {error}")
         return
     shown, compared = listed.shown, list(listed.compared())
-    if not compared:
+    if shown is None and not compared:
         return
     found = Analysis(
         listed.scores, evaluation.text.corpus(), corpus, read_duplicates(evaluation.path)

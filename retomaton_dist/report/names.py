@@ -18,6 +18,8 @@ DASH = "–"  # noqa: RUF001 - a dash is meant
 
 def method_name(method: str) -> str:
     """What a method is called; one that is not known here keeps its own name."""
+    if method in _METHODS:
+        return _METHODS[method]
     plain, _, more = method.partition("+")
     named = _METHODS.get(plain, plain.replace("retomaton", "RetoMaton"))
     return f"{named} + {more.replace('+', ' + ')}" if more else named

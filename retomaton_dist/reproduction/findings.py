@@ -80,7 +80,7 @@ def _find(studies: Studies) -> list[PaperFinding]:
     for name in ("in-domain", "adaptation", "adaptation-strong", "fine-tuned"):
         if name in studies:
             published = PUBLISHED[name.removesuffix("-strong")].rows
-            compared = Compared(name, curves(published), curves(studies[name].rows))
+            compared = BesideThePaper(name, curves(published), curves(studies[name].rows))
             found += compared.findings()
     found += _between_texts(studies)
     for name in ("ablation-wiki", "ablation-law"):
@@ -92,7 +92,7 @@ def _find(studies: Studies) -> list[PaperFinding]:
 
 
 @dataclass(frozen=True)
-class Compared:
+class BesideThePaper:
     """The paper's curves of an experiment beside ours."""
 
     study: str

@@ -65,7 +65,7 @@ def standing(row: Row) -> Standing:
     """Of one point. What kNN-LM's ratio to itself is, no interval needs to say."""
     if row.method == "knnlm" and row.foss == 0:
         return Standing(row.perplexity, (1.0, 1.0) if row.interval else None)
-    return Standing(row.perplexity, row.against_interval)
+    return Standing(row.perplexity, row.knnlm_interval)
 
 
 def _between(left: Standing, right: Standing, share: float) -> Standing:

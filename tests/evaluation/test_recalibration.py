@@ -86,7 +86,7 @@ def test_points_with_constants_get_intervals_and_ratios_to_the_baseline(text, ca
 
 
 def test_a_point_compared_with_its_equal_has_a_certain_ratio(text, calibration):
-    points = [constants_of(KNNLM, "knnlm"), constants_of(KNNLM, "again")]
+    points = [constants_of(KNNLM, "knnlm"), constants_of(KNNLM, "suffix")]
     again = recalibrate(listed(text, *points), calibration, "knnlm")[1]
     assert again["ratio_over_both"] == (1.0, 1.0)
 

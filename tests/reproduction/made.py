@@ -21,4 +21,4 @@ def study(rows, store="a.store", **analysis):
         "automata": {"kmeans": {"states": 7}},
         "evaluate": {"text": ["test.en"], "calibrate_on": ["valid.en"]},
     }
-    return EvaluationFiles(settings, results, analysis, {}, tuple(rows))
+    return EvaluationFiles(settings, results, analysis, {}, {}, tuple(rows))

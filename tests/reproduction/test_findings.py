@@ -61,7 +61,7 @@ def test_stronger_versions_of_knnlm_are_compared_with_their_peers():
         row("retomaton+lambda", 0.0, 7.9, (0.7, 0.8), "kmeans"),
     ]
     (fair,) = (one for one in find({"adaptation": study(ours)}) if one.paper == "not measured")
-    assert "RetoMaton + lambda (kmeans) is below knnlm + lambda" in fair.claim
+    assert "RetoMaton + lambda (kmeans) is below kNN-LM + lambda" in fair.claim
     assert fair.verdict == "within chance"
 
 
