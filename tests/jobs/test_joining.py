@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 JOIN = """
 import sys
 from retomaton_dist.errors import ClusterError
-from retomaton_dist.runtime.cluster import Session
+from retomaton_dist.runtime.session import Session
 from retomaton_dist.settings import WorkerSettings
 try:
     with Session(WorkerSettings(address=sys.argv[1])) as session:

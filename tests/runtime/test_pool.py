@@ -49,12 +49,11 @@ def wait_for(condition, what):
 
 
 def done(seat):
+    """Whether all that an actor was given is done; one that is starting was given nothing."""
     import ray
 
     given = [reference for reference, _ in seat.given]
-    return seat.starting is None and len(ray.wait(given, num_returns=len(given), timeout=0)[0]) == (
-        len(given)
-    )
+    return not given or len(ray.wait(given, num_returns=len(given), timeout=0)[0]) == len(given)
 
 
 def none_alive(numbers):
