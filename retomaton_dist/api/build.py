@@ -121,6 +121,7 @@ def run_extract(store: str | Path, settings: BuildSettings) -> StoreReader:
     with Session(settings.workers) as session:
         inputs = building.find_inputs(Path(store), settings, session)
         with writing(store) as writer:
+            run_stage(writer, inputs.corpus, session)
             building.extract_keys(writer, settings, inputs, session)
     return StoreReader.open(store)
 

@@ -79,7 +79,9 @@ class Track:
         searching = self._in_some_walk(active, self._searching)
         return searching, self._in_some_walk(active, self._suffixed)
 
-    def join(self, queries: Queries, searched: "Found", suffixed: "Found") -> None:
+    def join(
+        self, queries: Queries, searched: "RestartEntries", suffixed: "RestartEntries"
+    ) -> None:
         """Give the lanes that advanced their candidates."""
         rows, by_suffix = self._by_lane(self._places), self._suffixed.ravel()
         for found, lanes in ((searched, ~by_suffix), (suffixed, by_suffix)):
@@ -130,7 +132,7 @@ class Track:
         return rows
 
 
-class Found:
+class RestartEntries:
     """Entries that restarts of a step begin with, [rows, k], measured once for all automata.
 
     All automata share the codec, hence the distances.
@@ -231,8 +233,8 @@ class BlockWalk:
             searching |= by_search
             suffixed |= by_suffix
         ready = self._tracks[0].automaton.ready(reading.queries[rows])
-        near = Found(ready, self._spread(searching, lambda: find(rows[searching])))
-        after = Found(ready, self._spread(suffixed, lambda: matches.entries[suffixed]))
+        near = RestartEntries(ready, self._spread(searching, lambda: find(rows[searching])))
+        after = RestartEntries(ready, self._spread(suffixed, lambda: matches.entries[suffixed]))
         targets = reading.tokens[rows]
         for track, found in zip(self._tracks, made, strict=True):
             track.join(ready, near, after)

@@ -17,8 +17,6 @@ from retomaton_dist.runtime.pool import Pool
 from retomaton_dist.runtime.team import Team
 from retomaton_dist.settings import WorkerSettings
 
-__all__ = ["Session"]
-
 
 class Session:
     """A connection to Ray that is made when first needed and ends with the block.

@@ -89,8 +89,7 @@ def _check_greedy(settings: BuildSettings, shape: Shape) -> None:
 def extract_keys(
     writer: StoreWriter, settings: BuildSettings, inputs: BuildInputs, session: Session
 ) -> None:
-    """Run `tokenize` and `extract`, or what is missing of them."""
-    run_stage(writer, inputs.corpus, session)
+    """Run `extract` over the corpus that `tokenize` has made, or what is missing of it."""
     plan = ExtractPlan(
         Store.open(writer.path.resolve()),
         inputs.outlined,
