@@ -8,13 +8,19 @@ INSTALLED := $(VENV)/.installed-$(FAISS)
 # What lies beside the benchmarks and measures nothing by itself is left out.
 BENCHMARKS := $(filter-out __init__ memory small_store test_%,$(basename $(notdir $(wildcard tests/benchmarks/*.py))))
 
-.PHONY: demo test test-slow lint bench clean help
+# `make chaos FAULTS=50 SEED=1`; narrower: `make chaos CHAOS='--only "GCS killed" --on extract'`.
+FAULTS ?= 50
+SEED ?= 1
+
+.PHONY: demo test test-slow test-gpu lint bench chaos clean help
 
 help:
 	@echo "make demo       install, then run everything end to end on Python's own library"
 	@echo "make test       install, then format and lint checks, types, and the tests"
 	@echo "make test-slow  the tests that take minutes"
+	@echo "make test-gpu   GPU against CPU, path by path, on a machine that has one (FAISS=gpu)"
 	@echo "make bench      the benchmarks: ratios against named peers"
+	@echo "make chaos      faults at random on a cluster of three raylets: FAULTS=50 SEED=1"
 	@echo "make clean      remove the virtual environment, the demo and compiled kernels"
 
 $(INSTALLED): pyproject.toml constraints.txt
@@ -36,10 +42,16 @@ test: lint
 test-slow: lint
 	$(BIN)/pytest -m slow
 
+test-gpu: $(INSTALLED)
+	$(BIN)/pytest -m gpu
+
 bench: $(INSTALLED)
 	for name in $(BENCHMARKS); do \
 	    echo "== $$name"; $(BIN)/python -m tests.benchmarks.$$name || exit 1; \
 	done
+
+chaos: $(INSTALLED)
+	$(BIN)/python -m tests.chaos --faults $(FAULTS) --seed $(SEED) $(CHAOS)
 
 clean:
 	rm -rf $(VENV) retomaton-demo

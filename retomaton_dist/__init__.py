@@ -11,6 +11,9 @@
     rd.build("law.store", corpus="law/train.en", split="line", model="gpt2")
     rd.evaluate("law.store", text="law/test.en", calibrate_on="law/dev.en").rows
 
+    rd.calibrate("law.store", on="law/dev.en")
+    rd.load("law.store").score(["The parties agree."])[0].perplexity
+
 Everything heavy is imported when it is first used.
 """
 
@@ -28,25 +31,34 @@ if TYPE_CHECKING:
         suffix,
         tokenize,
     )
+    from retomaton_dist.api.calibrate import calibrate
+    from retomaton_dist.api.doctor import doctor
     from retomaton_dist.api.evaluate import evaluate
     from retomaton_dist.api.store import StoreReader
     from retomaton_dist.api.train import train_lm
     from retomaton_dist.automaton.automaton import Automaton
     from retomaton_dist.evaluation.results import Evaluation
+    from retomaton_dist.generation.loaded import RetomatonLM, load
+    from retomaton_dist.reproduction.run import reproduce
 
 __version__ = "0.1.0"
 __all__ = [
     "Automaton",
     "Evaluation",
+    "RetomatonLM",
     "StoreReader",
     "build",
+    "calibrate",
     "cluster",
     "compile",
+    "doctor",
     "estimate",
     "evaluate",
     "extract",
     "index",
+    "load",
     "open",
+    "reproduce",
     "suffix",
     "tokenize",
     "train_lm",
@@ -61,11 +73,16 @@ _PLACES = {
     "index": "retomaton_dist.api.build",
     "suffix": "retomaton_dist.api.build",
     "tokenize": "retomaton_dist.api.build",
+    "calibrate": "retomaton_dist.api.calibrate",
+    "doctor": "retomaton_dist.api.doctor",
     "evaluate": "retomaton_dist.api.evaluate",
     "StoreReader": "retomaton_dist.api.store",
     "train_lm": "retomaton_dist.api.train",
     "Automaton": "retomaton_dist.automaton.automaton",
     "Evaluation": "retomaton_dist.evaluation.results",
+    "RetomatonLM": "retomaton_dist.generation.loaded",
+    "load": "retomaton_dist.generation.loaded",
+    "reproduce": "retomaton_dist.reproduction.run",
 }
 
 

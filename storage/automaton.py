@@ -23,11 +23,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from storage.described import Kind
+from storage.errors import DamagedStore
 from storage.files import FileDigest
+from storage.shaped import Rule, is_positive, is_whole
 
 FOLDER = "automata"
 DESCRIPTION = "automaton.json"
 _KIND = Kind("a compiled automaton", DESCRIPTION, "retomaton-automaton", 1, "compile")
+_SHAPE: dict[str, Rule] = {
+    **dict.fromkeys(("entries", "states", "dimension"), is_positive),
+    **dict.fromkeys(("code_size", "cells"), is_whole),
+    "codec": lambda value: value in ("fp16", "pq"),
+}
 # 2^32 - 1 itself is -1 as uint32.
 _NARROW = (1 << 32) - 1
 # States are uint32 for any number of entries: only without clusters could there be more.
@@ -97,7 +104,12 @@ class AutomatonFiles:
     @classmethod
     def open(cls, folder: Path) -> "AutomatonFiles":
         """Open a folder; a missing, foreign, newer or truncated one is refused."""
-        return cls(folder, AutomatonShape(**_KIND.read(folder)))
+        shape = AutomatonShape(**_KIND.read(folder, _SHAPE))
+        if shape.codec == "pq" and (not shape.code_size or shape.dimension % shape.code_size):
+            raise DamagedStore(
+                f"{folder / DESCRIPTION}: no code has {shape.code_size} bytes; {_KIND.remedy}"
+            )
+        return cls(folder, shape)
 
     @property
     def codec(self) -> str:

@@ -34,7 +34,7 @@ def parse(data: bytes, path: Path, remedy: str) -> Json:
     try:
         value = json.loads(data)
         sound = isinstance(value, dict) and serialise(_unsigned(value)) == data
-    except ValueError:
+    except (ValueError, RecursionError):
         sound = False
     if not sound:
         raise DamagedStore(f"{path} is damaged: it does not match its own digest; {remedy}")

@@ -225,7 +225,20 @@ class Corpus(WithoutCaches):
 
     @cached_property
     def _documents(self) -> pa.RecordBatch:
-        return _table(self.store / DOCUMENTS, DOCUMENT_SCHEMA)
+        """The table, having seen that documents follow each other and have all the tokens."""
+        path = self.store / DOCUMENTS
+        batch = _table(path, DOCUMENT_SCHEMA)
+        lengths = batch.column("length").to_numpy(zero_copy_only=True)
+        first = batch.column("first_entry").to_numpy(zero_copy_only=True)
+        ends = np.cumsum(lengths)
+        tokens = len(self.tokens) - self.lead * len(lengths)
+        follow = first[0] == 0 and (first[1:] == ends[:-1]).all() and ends[-1] == tokens
+        if (lengths < 1).any() or not follow:
+            raise DamagedStore(
+                f"{path}: its documents do not follow each other, or have other "
+                f"tokens than {self.store / TOKENS}"
+            )
+        return batch
 
     @cached_property
     def _sources(self) -> pa.RecordBatch:

@@ -15,6 +15,16 @@ from storage import canonical, columns, files
 from storage.canonical import Json
 from storage.errors import DamagedStore, NotAStore
 from storage.files import FileDigest
+from storage.shaped import Rule, check_shape, is_name, is_object, is_text, is_whole
+
+_DESCRIPTION: dict[str, Rule] = {
+    "format": is_text,
+    "version": is_whole,
+    "shape": is_object,
+    "bytes": lambda value: (
+        is_object(value) and all(map(is_name, value)) and all(map(is_whole, value.values()))
+    ),
+}
 
 
 @dataclass(frozen=True)
@@ -42,8 +52,8 @@ class Kind:
         }
         return files.write(folder / self.description, canonical.serialise(value))
 
-    def read(self, folder: Path) -> Json:
-        """The shape of a folder; a missing, foreign, newer or truncated one is refused."""
+    def read(self, folder: Path, rules: Mapping[str, Rule]) -> Json:
+        """The shape of a folder; a missing, foreign, newer, truncated or absurd one is refused."""
         path = folder / self.description
         try:
             value = canonical.read(path, self.remedy)
@@ -52,8 +62,10 @@ class Kind:
                 f"{folder} is not {self.what}: cannot read {self.description} "
                 f"({error.strerror}); `retomaton {self.command} STORE` makes one"
             ) from error
-        if value.get("format") != self.format or value.get("version", 0) > self.version:
+        if value.get("format") != self.format or value.get("version") != self.version:
             raise NotAStore(f"{path} is of another kind or newer; upgrade retomaton_dist")
+        check_shape(str(path), value, _DESCRIPTION)
+        check_shape(f"{path}: shape", value["shape"], rules)
         for name, size in value["bytes"].items():
             self._check_size(folder / f"{name}.arrow", size)
         shape: Json = value["shape"]

@@ -1,7 +1,7 @@
 """Reading what finished stages wrote, having compared it with its digests first.
 
 For stages: what they make of flipped bits would look sound ever after. A file is read whole once
-per process, for its digest, and not again while it is the same file.
+per process, for its digest, and not again while it is the same file (`sound`).
 """
 
 from collections.abc import Iterable, Iterator
@@ -12,16 +12,14 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from storage import files, records
+from storage import sound
+from storage.checked import advice
 from storage.datastore import Datastore, Keys, Shape
 from storage.errors import DamagedStore
 from storage.files import FileDigest
 from storage.records import Record
 from storage.sending import WithoutCaches
 from storage.store import Store
-
-# What a file was when it was found sound: inode, size and time of its last change.
-_SOUND: dict[Path, tuple[int, int, int, str]] = {}
 
 
 @dataclass(frozen=True)
@@ -76,12 +74,9 @@ class GuardedReader(WithoutCaches):
 
     def check_file(self, path: Path, expected: FileDigest, stage: str) -> None:
         """Refuse a file that is not as its stage wrote it."""
-        problem = _problem_of(path, expected)
+        problem = sound.problem_of(path, expected)
         if problem:
-            raise DamagedStore(
-                f"{path}: {problem}; `retomaton verify {self.store.path} --repair`, then run its "
-                f"stage {stage} again"
-            )
+            raise DamagedStore(f"{path}: {problem}; {advice(self.store.path, stage)}")
 
     def _check_chunk(self, name: str, chunk: int) -> None:
         if (name, chunk) in self._checked:
@@ -94,8 +89,7 @@ class GuardedReader(WithoutCaches):
 
     def _record(self, unit: int) -> Record:
         if unit not in self._records:
-            stage = self.store.stage("extract")
-            self._records[unit] = records.read(self.store.path, "extract", unit, stage.config_hash)
+            self._records[unit] = self.store.record("extract", unit)
         return self._records[unit]
 
     @cached_property
@@ -105,22 +99,3 @@ class GuardedReader(WithoutCaches):
     @cached_property
     def _checked(self) -> set[tuple[str, int]]:
         return set()
-
-
-def _problem_of(path: Path, expected: FileDigest) -> str | None:
-    """What is wrong with a file, or None; one that was sound and has not changed since stays so."""
-    before = _identity(path)
-    if before and _SOUND.get(path) == (*before, expected.digest):
-        return None
-    problem = files.problem_of(path, expected)
-    if before and not problem:
-        _SOUND[path] = (*before, expected.digest)
-    return problem
-
-
-def _identity(path: Path) -> tuple[int, int, int] | None:
-    try:
-        status = path.stat()
-    except OSError:
-        return None
-    return status.st_ino, status.st_size, status.st_mtime_ns

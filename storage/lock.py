@@ -1,7 +1,8 @@
 """One writer per store: a lock that its owner's death, even by SIGKILL, sets free.
 
 The kernel holds the lock (flock) for as long as a process has the file open. The file itself
-only names the owner for the message that a second writer gets.
+only names the owner: for the message that a second writer gets, and, by a token that no other run
+has, for workers that may have outlived the run they belong to.
 """
 
 import contextlib
@@ -11,22 +12,27 @@ import os
 import socket
 import sys
 import time
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
-from storage.errors import StoreLocked
+from storage.errors import StoreLocked, WriteFailed
 from storage.files import clear_errors
 
 LOCK_NAME = "store.lock"
 
 
 @contextlib.contextmanager
-def exclusive(folder: Path) -> Iterator[None]:
-    """Hold the store's lock for the block, or raise `StoreLocked` with the owner's name at once."""
-    path = folder / LOCK_NAME
-    descriptor = _acquire(path)
+def exclusive(folder: Path) -> Iterator[str]:
+    """Hold the store's lock for the block, or raise `StoreLocked` with the owner's name at once.
+
+    Yields the token by which `check_held` knows this run.
+    """
+    path, token = folder / LOCK_NAME, uuid.uuid4().hex
+    descriptor = _acquire(path, token)
     try:
-        yield
+        yield token
     finally:
         _release(path, descriptor)
 
@@ -42,27 +48,53 @@ def owner(folder: Path) -> str | None:
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return _describe(path)
+    except OSError as error:
+        return f"an unknown process, if any (locks do not work here: {error.strerror})"
     else:
         return None
     finally:
         os.close(descriptor)
 
 
-def _acquire(path: Path) -> int:
+def check_held(folder: Path, token: str) -> None:
+    """Refuse to go on for a run that no longer holds the lock: another may have taken over.
+
+    A run that was killed leaves its name behind: as long as nobody came after it, all is well.
+    """
+    if _name(folder / LOCK_NAME).get("token") != token:
+        raise StoreLocked(
+            f"the run that this worker belongs to no longer holds {folder}: its work is not counted"
+        )
+
+
+def _acquire(path: Path, token: str) -> int:
     while True:
         with clear_errors(path):
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o644)
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+            _lock(path, descriptor)
+            there = _still_there(path, descriptor)
+        except BaseException:
             os.close(descriptor)
-            raise StoreLocked(
-                f"{path.parent} is being written by {_describe(path)}; wait for it or stop it"
-            ) from None
-        if _still_there(path, descriptor):
-            _sign(path, descriptor)
+            raise
+        if there:
+            _sign(path, descriptor, token)
             return descriptor
         os.close(descriptor)
+
+
+def _lock(path: Path, descriptor: int) -> None:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise StoreLocked(
+            f"{path.parent} is being written by {_describe(path)}; wait for it or stop it"
+        ) from None
+    except OSError as error:
+        raise WriteFailed(
+            f"cannot lock {path}: {error.strerror}; its file system must support flock (Lustre: "
+            f"mount with -o flock; NFS: with a lock daemon), or choose another folder"
+        ) from error
 
 
 def _release(path: Path, descriptor: int) -> None:
@@ -79,8 +111,9 @@ def _still_there(path: Path, descriptor: int) -> bool:
         return False
 
 
-def _sign(path: Path, descriptor: int) -> None:
+def _sign(path: Path, descriptor: int, token: str) -> None:
     name = {
+        "token": token,
         "host": socket.gethostname(),
         "pid": os.getpid(),
         "command": " ".join(sys.argv),
@@ -96,8 +129,17 @@ def _sign(path: Path, descriptor: int) -> None:
 
 
 def _describe(path: Path) -> str:
+    name = _name(path)
+    try:
+        return f"process {name['pid']} on {name['host']} ({name['command']}) since {name['since']}"
+    except KeyError:
+        return "another process"
+
+
+def _name(path: Path) -> dict[str, Any]:
+    """What the owner wrote about itself; empty if that cannot be read."""
     try:
         name = json.loads(path.read_bytes())
-        return f"process {name['pid']} on {name['host']} ({name['command']}) since {name['since']}"
-    except (OSError, ValueError, KeyError):
-        return "another process"
+    except (OSError, ValueError):
+        return {}
+    return name if isinstance(name, dict) else {}

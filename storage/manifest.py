@@ -6,15 +6,64 @@ from typing import Any, Literal
 
 from storage import canonical
 from storage.canonical import Json
-from storage.errors import ConfigMismatch, NotAStore, StageMissing
+from storage.errors import ConfigMismatch, DamagedStore, NotAStore, StageMissing
 from storage.files import FileDigest
+from storage.shaped import (
+    Known,
+    Rule,
+    check_present,
+    check_shape,
+    is_files,
+    is_object,
+    is_positive,
+    is_stage,
+    is_text,
+    is_whole,
+    or_none,
+)
 
 FORMAT = "retomaton-store"
 VERSION = 1
 MANIFEST_NAME = "store.json"
 
+# More records than this are never listed: an absurd number would fill the memory.
+MOST_UNITS = 1 << 22
+
 _ABSENT = "(absent)"
 _REMEDY = "restore store.json from a copy, or build the store anew in another folder"
+
+
+def _is_units(value: Any) -> bool:
+    return is_whole(value) and value <= MOST_UNITS
+
+
+_STAGE: dict[str, Rule] = {
+    "name": is_stage,
+    "status": lambda value: value in ("running", "done"),
+    "config": is_object,
+    "units": _is_units,
+    "attempt": is_whole,
+    "digest": or_none(is_text),
+    "bytes": is_whole,
+    "files": is_files,
+    "facts": is_object,
+    "made_with": lambda value: is_object(value) and all(map(is_text, value.values())),
+}
+# What readers of a store rely on, by kind of stage.
+_FACTS: dict[str, dict[str, Rule]] = {
+    "tokenize": {"prefix": or_none(is_whole), "vocabulary": is_positive, "entries": is_positive},
+    "extract": dict.fromkeys(("entries", "dimension", "chunk_entries"), is_positive),
+    "cluster": {"states": is_positive, "entries": is_positive},
+}
+_CONFIG: dict[str, dict[str, Rule]] = {
+    "extract": {
+        **dict.fromkeys(("unit_chunks", "batch_tokens", "context", "stride"), is_positive),
+        **dict.fromkeys(("device", "key", "dtype"), is_text),
+    },
+    "cluster": {"algorithm": is_text},
+    "compile": {"codec": is_text},
+    "suffix": {"longest": is_positive},
+}
 
 
 @dataclass(frozen=True)
@@ -23,7 +72,8 @@ class Stage:
 
     `files` are the files of the stage as a whole; those of its units are named by the completion
     records, `units` of them. `digest` covers both and is set when the stage is done. `facts` are
-    results worth showing; `made_with` names the versions that ran it.
+    results worth showing; `made_with` names the versions that ran it. `attempt` counts how often
+    a stage that merges its units was begun from nothing: records of another say nothing of this.
     """
 
     status: Literal["running", "done"]
@@ -34,6 +84,7 @@ class Stage:
     files: dict[str, FileDigest] = field(default_factory=dict)
     facts: Json = field(default_factory=dict)
     made_with: dict[str, str] = field(default_factory=dict)
+    attempt: int = 0
 
     @property
     def done(self) -> bool:
@@ -74,7 +125,7 @@ class Manifest:
 
 def write(store: Path, manifest: Manifest) -> None:
     """Replace the manifest durably."""
-    stages = [{"name": name, **asdict(stage)} for name, stage in manifest.stages.items()]
+    stages = [{"name": name, **_as_json(stage)} for name, stage in manifest.stages.items()]
     value = {"format": FORMAT, "version": VERSION, "stages": stages}
     canonical.write(store / MANIFEST_NAME, value)
 
@@ -92,7 +143,13 @@ def read(store: Path) -> Manifest:
         raise NotAStore(f"cannot read {path}: {error.strerror}") from error
     value = canonical.parse(data, path, _REMEDY)
     _check_format(path, value)
-    return Manifest({item.pop("name"): _stage(item) for item in value["stages"]})
+    listed = value.get("stages")
+    if not isinstance(listed, list):
+        raise DamagedStore(f"{path} lists no stages; {_REMEDY}")
+    stages = dict(_stage(path, item) for item in listed)
+    if len(stages) < len(listed):
+        raise DamagedStore(f"{path} lists a stage twice; {_REMEDY}")
+    return Manifest(stages)
 
 
 def check_config(store: Path, name: str, stage: Stage, config: Json) -> None:
@@ -108,16 +165,33 @@ def check_config(store: Path, name: str, stage: Stage, config: Json) -> None:
 def _check_format(path: Path, value: Json) -> None:
     if value.get("format") != FORMAT:
         raise NotAStore(f"{path} is not the manifest of a {FORMAT}")
-    if value["version"] > VERSION:
+    version: Any = value.get("version")
+    if not is_positive(version):
+        raise DamagedStore(f"{path} has no format version; {_REMEDY}")
+    if version > VERSION:
         raise NotAStore(
-            f"{path} has format version {value['version']}, this program knows {VERSION}; "
+            f"{path} has format version {version}, this program knows {VERSION}; "
             f"upgrade retomaton_dist"
         )
 
 
-def _stage(value: Json) -> Stage:
-    listed = {path: FileDigest(**item) for path, item in value.pop("files").items()}
-    return Stage(files=listed, **value)
+def _stage(path: Path, value: Any) -> tuple[str, Stage]:
+    """Name and stage; nothing that is not as a stage writes it is let in."""
+    given = {"attempt": 0, **value} if is_object(value) else value
+    check_shape(f"{path}: a stage", given, _STAGE)
+    kind = given["name"].split("/")[0]
+    name = given.pop("name")
+    for part, rules in (("facts", _FACTS), ("config", _CONFIG)):
+        check_present(f"{path}: {part} of stage {name}", given[part], rules.get(kind, {}))
+        given[part] = Known(given[part])
+    listed = {key: FileDigest(**item) for key, item in given.pop("files").items()}
+    return name, Stage(files=listed, **given)
+
+
+def _as_json(stage: Stage) -> Json:
+    value = asdict(stage)
+    # Written only where it says something, so that stores of before it was known stay the same.
+    return value if stage.attempt else {key: value[key] for key in value if key != "attempt"}
 
 
 def _differences(old: Any, new: Any, prefix: str = "") -> list[str]:

@@ -1,4 +1,4 @@
-"""Dropping the keys of a store whose automata no longer need them."""
+"""Dropping what a store no longer needs: keys that automata have codes of, a calibration."""
 
 import shutil
 from pathlib import Path
@@ -10,6 +10,7 @@ from storage.store import StoreWriter
 
 STAGE = "prune"
 KEYS = f"{datastore.FOLDER}/keys/c/"
+CALIBRATIONS, CALIBRATE = "calibrations", "calibrate/"
 
 
 def prune_keys(writer: StoreWriter) -> int:
@@ -31,6 +32,26 @@ def prune_keys(writer: StoreWriter) -> int:
         writer.finish(STAGE, {}, {"bytes": freed, "automata": automata})
     shutil.rmtree(chunks, ignore_errors=True)
     return freed
+
+
+def prune_calibration(writer: StoreWriter, name: str) -> int:
+    """Delete a calibration, so that its name is free; return how many bytes that set free.
+
+    The manifest forgets it first: what a killed run leaves, the same command deletes.
+    """
+    folder, known = writer.path / CALIBRATIONS / name, _calibrations(writer.manifest)
+    if name not in known and not folder.is_dir():
+        raise BadInput(
+            f"{writer.path} has no calibration {name!r}; there is {', '.join(known) or 'none'}"
+        )
+    freed = _size(folder)
+    writer.abandon(f"{CALIBRATE}{name}")
+    shutil.rmtree(folder, ignore_errors=True)
+    return freed
+
+
+def _calibrations(manifest: Manifest) -> list[str]:
+    return [name.removeprefix(CALIBRATE) for name in manifest.stages if name.startswith(CALIBRATE)]
 
 
 def _without_keys(manifest: Manifest) -> list[str]:

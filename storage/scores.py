@@ -16,8 +16,13 @@ from storage import files
 from storage.canonical import Json
 from storage.errors import DamagedStore
 from storage.files import FileDigest
+from storage.shaped import Known, Rule, check_present, is_number, is_text
 
 _FACTS = b"retomaton"
+_SHAPE: dict[str, Rule] = {
+    "temperatures": lambda value: isinstance(value, list) and all(map(is_number, value)),
+    "walks": lambda value: isinstance(value, list) and all(map(is_text, value)),
+}
 
 
 class ScoreWriter:
@@ -63,8 +68,11 @@ def read_facts(path: Path) -> Json:
     """What the writer was told about the file."""
     with _clear_damage(path):
         metadata = parquet.read_schema(path).metadata or {}
-        found: Json = json.loads(metadata[_FACTS])
-    return found
+        found = json.loads(metadata[_FACTS])
+        if not isinstance(found, dict):
+            raise ValueError("its facts are none")
+    check_present(str(path), found, _SHAPE)
+    return Known(found)
 
 
 def column_names(path: Path) -> list[str]:

@@ -1,6 +1,7 @@
 """A store: the folder that holds everything made from one corpus with one model."""
 
 import contextlib
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -9,10 +10,14 @@ from storage import canonical, files, lock, manifest, records, states
 from storage.canonical import Json
 from storage.corpus import Corpus
 from storage.datastore import Datastore, Shape
-from storage.errors import NotAStore
+from storage.errors import BadInput, DamagedStore, NotAStore
 from storage.files import FileDigest
-from storage.manifest import Manifest, Stage
+from storage.manifest import MOST_UNITS, Manifest, Stage
+from storage.records import Record
 from storage.states import States
+
+# Where evaluations lie, which have locks of their own.
+EVALUATIONS = "evaluations"
 
 
 @dataclass(frozen=True)
@@ -35,7 +40,14 @@ class Store:
     def units(self, name: str) -> set[int]:
         """Units of a stage that are done, or that must be there because the stage is done."""
         stage = self.manifest.stages[name]
-        return set(range(stage.units)) if stage.done else records.finished(self.path, name)
+        if stage.done:
+            return set(range(stage.units))
+        return records.finished(self.path, name, stage.attempt)
+
+    def record(self, name: str, unit: int) -> Record:
+        """The completion record of a unit of a stage."""
+        stage = self.manifest.stages[name]
+        return records.read(self.path, name, unit, stage.config_hash, stage.attempt)
 
     def corpus(self) -> Corpus:
         """The tokenised corpus."""
@@ -68,18 +80,35 @@ class Store:
 
 
 class StoreWriter:
-    """The one process that changes a store; made by `writing`, which holds the lock."""
+    """The one process that changes a store; made by `writing`, which holds the lock.
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    `token` is what the lock's file holds as long as this is so: workers look whether it does.
+    """
+
+    def __init__(self, path: Path, token: str) -> None:
+        self.path, self.token = path, token
         self.manifest = manifest.read(path)
 
-    def begin(self, name: str, config: Json, units: int, made_with: Mapping[str, str]) -> set[int]:
+    def begin(
+        self,
+        name: str,
+        config: Json,
+        units: int,
+        made_with: Mapping[str, str],
+        *,
+        merges: bool = False,
+    ) -> set[int]:
         """Enter a stage and return the units still to be done; none if the stage is done.
 
-        The config must be the one the stage was begun with, if it ever was.
+        The config must be the one the stage was begun with, if it ever was. With `merges`, units
+        fill files that are made before the first of them: begun from nothing once more, the stage
+        is another attempt, and what workers of a killed run still declare done does not count.
         """
-        stage = self.manifest.stages.get(name)
+        stage = known = self.manifest.stages.get(name)
+        if units > MOST_UNITS:
+            raise BadInput(
+                f"stage {name} has {units:,} units, {MOST_UNITS:,} are the most; use larger ones"
+            )
         if stage is None:
             stage = Stage("running", config, units, made_with=dict(made_with))
             self._commit(name, stage)
@@ -89,22 +118,29 @@ class StoreWriter:
             records.discard(self.path, name)
         if stage.done:
             return set()
-        return set(range(units)) - records.finished(self.path, name)
+        done = records.finished(self.path, name, stage.attempt)
+        if merges and known and not done:
+            self._commit(name, replace(stage, attempt=stage.attempt + 1))
+            records.discard_others(self.path, name, stage.attempt + 1)
+        return set(range(units)) - done
+
+    def record(self, name: str, unit: int) -> Record:
+        """The completion record of a unit of a stage."""
+        return Store(self.path, self.manifest).record(name, unit)
 
     def finish(self, name: str, stage_files: Mapping[str, FileDigest], facts: Json) -> Stage:
         """Declare a stage done. Its units' records stay and count towards its digest."""
         stage = self.manifest.stages[name]
-        units = [
-            records.read(self.path, name, unit, stage.config_hash) for unit in range(stage.units)
-        ]
         everything = dict(stage_files)
-        for record in units:
-            everything.update(record.files)
-        return self._commit_done(name, stage, dict(stage_files), everything, facts)
+        for unit in range(stage.units):
+            everything.update(self.record(name, unit).files)
+        done = self._commit_done(name, stage, dict(stage_files), everything, facts)
+        records.discard_others(self.path, name, stage.attempt)
+        return done
 
     def finish_merged(self, name: str, stage_files: Mapping[str, FileDigest], facts: Json) -> Stage:
         """Declare done a stage whose units were merged into `stage_files`: forget its records."""
-        stage = replace(self.manifest.stages[name], units=0)
+        stage = replace(self.manifest.stages[name], units=0, attempt=0)
         done = self._commit_done(name, stage, dict(stage_files), dict(stage_files), facts)
         records.discard(self.path, name)
         return done
@@ -122,7 +158,7 @@ class StoreWriter:
         """
         stage = self.manifest.stages[name]
         if unit is not None:
-            records.remove(self.path, name, unit)
+            records.remove(self.path, name, unit, stage.attempt)
         if stage.done and not stage.units:
             records.discard(self.path, name)
         self._commit(name, replace(stage, status="running", digest=None))
@@ -166,11 +202,11 @@ def writing(path: str | Path) -> Iterator[StoreWriter]:
         _check_free(folder)
         files.make_folder(folder)
     try:
-        with lock.exclusive(folder):
+        with lock.exclusive(folder) as token:
             if not (folder / manifest.MANIFEST_NAME).exists():
                 manifest.write(folder, Manifest())
             _remove_temporaries(folder)
-            writer = StoreWriter(folder)
+            writer = StoreWriter(folder, token)
             try:
                 yield writer
             finally:
@@ -187,6 +223,8 @@ def digest_of_files(listed: Mapping[str, FileDigest]) -> str:
 
 
 def _check_free(folder: Path) -> None:
+    if "\0" in str(folder):
+        raise NotAStore(f"{str(folder)!r}: no path holds a NUL byte; choose another name")
     # One look, because another writer may be making or removing this store right now.
     try:
         names = {path.name for path in folder.iterdir()}
@@ -215,5 +253,28 @@ def _remove_manifest(folder: Path) -> None:
 
 
 def _remove_temporaries(folder: Path) -> None:
-    for path in folder.rglob(f".*{files.TEMPORARY}"):
-        path.unlink(missing_ok=True)
+    """Remove what killed writers left; refuse links, which lead out of what the lock protects."""
+    for entry in _below(folder):
+        if entry.is_symlink():
+            raise DamagedStore(
+                f"{entry.path} is a link, and a store holds none: what is written there would lie "
+                f"elsewhere; put the folder or file itself in its place"
+            )
+        if entry.name.startswith(".") and entry.name.endswith(files.TEMPORARY):
+            Path(entry.path).unlink(missing_ok=True)
+
+
+def _below(folder: Path, *, top: bool = True) -> "Iterator[os.DirEntry[str]]":
+    """All that lies in a store, but for what has writers of its own: evaluations, other stores."""
+    try:
+        with os.scandir(folder) as found:
+            listed = list(found)
+    except FileNotFoundError:
+        # A worker that outlived its run may tidy up after itself.
+        return
+    if not top and any(entry.name == manifest.MANIFEST_NAME for entry in listed):
+        return
+    for entry in listed:
+        yield entry
+        if entry.is_dir(follow_symlinks=False) and not (top and entry.name == EVALUATIONS):
+            yield from _below(Path(entry.path), top=False)

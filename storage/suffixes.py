@@ -20,10 +20,17 @@ from numpy.typing import NDArray
 from storage.automaton import id_type
 from storage.described import Kind
 from storage.files import FileDigest
+from storage.shaped import Rule, is_positive
 
 FOLDER = "suffixes"
 DESCRIPTION = "suffixes.json"
 _KIND = Kind("a suffix index", DESCRIPTION, "retomaton-suffixes", 1, "suffix")
+
+_SHAPE: dict[str, Rule] = dict.fromkeys(("entries", "vocabulary"), is_positive) | {
+    "longest": lambda value: is_positive(value) and value <= MOST_TOKENS
+}
+# Of context: room is made for as many per look-up.
+MOST_TOKENS = 1 << 16
 
 
 def folder_of(store: Path, name: str) -> Path:
@@ -66,7 +73,7 @@ class SuffixFiles:
     @classmethod
     def open(cls, folder: Path) -> "SuffixFiles":
         """Open a folder; a missing, foreign, newer or truncated one is refused."""
-        return cls(folder, SuffixShape(**_KIND.read(folder)))
+        return cls(folder, SuffixShape(**_KIND.read(folder, _SHAPE)))
 
     def column(self, name: str) -> NDArray[Any]:
         """One column, mapped."""

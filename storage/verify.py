@@ -14,10 +14,9 @@ from storage.errors import StoreError
 from storage.files import FileDigest
 from storage.manifest import Stage
 from storage.prune import KEYS, STAGE
-from storage.store import Store, digest_of_files, writing
+from storage.store import EVALUATIONS, Store, digest_of_files, writing
 
 THREADS = 4
-EVALUATIONS = "evaluations/"
 
 
 @dataclass(frozen=True)
@@ -88,10 +87,10 @@ def _inventory(store: Store, name: str, stage: Stage) -> Iterator[_Owned | Findi
     sound = True
     for unit in sorted(store.units(name)):
         try:
-            record = records.read(store.path, name, unit, stage.config_hash)
+            record = store.record(name, unit)
         except StoreError as error:
             sound = False
-            yield Finding(_record(name, unit), str(error), name, unit)
+            yield Finding(_record(store, name, unit), str(error), name, unit)
         else:
             listed += [_Owned(path, digest, name, unit) for path, digest in record.files.items()]
     yield from listed
@@ -177,15 +176,18 @@ def _finding(words: Corpus, datastore: Datastore, name: str, chunk: int, problem
 
 
 def _leftovers(store: Store, owned: set[str]) -> list[str]:
-    listed = {_record(name, unit) for name in store.manifest.stages for unit in store.units(name)}
+    listed = {
+        _record(store, name, unit) for name in store.manifest.stages for unit in store.units(name)
+    }
     known = owned | listed | {manifest.MANIFEST_NAME, lock.LOCK_NAME}
     names = {path.relative_to(store.path).as_posix() for path in _files_below(store.path)}
     # Evaluations are stores of their own, each with its manifest.
-    return sorted(name for name in names - known if not name.startswith(EVALUATIONS))
+    return sorted(name for name in names - known if not name.startswith(f"{EVALUATIONS}/"))
 
 
-def _record(stage: str, unit: int) -> str:
-    return f"{records.FOLDER}/{stage}/unit-{unit:05d}.json"
+def _record(store: Store, stage: str, unit: int) -> str:
+    name = records.name_of(unit, store.manifest.stages[stage].attempt)
+    return f"{records.FOLDER}/{stage}/{name}"
 
 
 def _files_below(folder: Path) -> Iterator[Path]:

@@ -19,8 +19,8 @@ from tests.conftest import ROOT
 # CONTRIBUTING.md draws the same line.
 DRAWN = (
     "errors < kernel_cache < compiled < settings < corpus < lm < clustering < codec < automaton "
-    "< search < runtime < scores < methods < stages < evaluation < analysis < report < dry_run "
-    "< api < demo < cli"
+    "< search < artifacts < runtime < scores < methods < stages < analysis < evaluation < report "
+    "< generation < dry_run < checkup < api < demo < reproduction < cli"
 )
 ORDER = tuple(DRAWN.split(" < "))
 # The three top packages likewise.

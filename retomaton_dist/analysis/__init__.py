@@ -1,5 +1,6 @@
-"""What a walk did to a text: search-free runs, captured sequences, and overlap with the corpus.
+"""What is said of a text's tokens: what it shares with others, what methods make better and worse.
 
-`analyse` is all of it; each of `runs`, `ngrams`, `sequences` and `passage` looks at tokens that are
-cut into `documents`.
+`analyse` is all of it. `duplicates`, `ngrams`, `runs`, `sequences` and `passage` look at tokens
+that are cut into `documents`; `gains` compares methods over `groups` of tokens, with intervals by
+`resampling`.
 """

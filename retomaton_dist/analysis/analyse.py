@@ -1,11 +1,18 @@
-"""Everything that is said about one walk over a text: the content of analysis.json."""
+"""Everything that is said about an evaluated text and its walks: the content of analysis.json."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from retomaton_dist.analysis.documents import TokensByDocument
-from retomaton_dist.analysis.ngrams import overlap, seen
+from retomaton_dist.analysis.gains import Compared, describe_gains
+from retomaton_dist.analysis.groups import text_groupings
+from retomaton_dist.analysis.ngrams import Overlap, overlap, seen
 from retomaton_dist.analysis.passage import longest_passage
+from retomaton_dist.analysis.resampling import Resampling
 from retomaton_dist.analysis.runs import captured, describe_runs, find_runs
 from retomaton_dist.analysis.sequences import Decode, free_starts, most_probable
 from retomaton_dist.scores.scores import Scores
@@ -17,35 +24,68 @@ LENGTHS = (3, 6, 10)
 UNSEEN_LENGTH = 10
 
 
-def analyse(
-    scores: Scores,
-    label: str,
-    log_p: NDArray[np.floating],
-    text: Corpus,
-    corpus: Corpus,
-    decode: Decode,
-) -> Json:
-    """Describe the walk `label`; `log_p` is what its method gives each row's token.
+@dataclass(frozen=True)
+class Analysis:
+    """The rows of an evaluated text, beside the corpus.
 
-    Only evaluated rows count as the text. The corpus is streamed; memory grows with the rows.
+    Only evaluated rows count as the text. `duplicates` is what was found of its documents. The
+    corpus is streamed; memory grows with the rows.
     """
-    searched = scores.walk(label).searched
-    rows = TokensByDocument.of_rows(scores.document, scores.position, scores.token)
-    whole = TokensByDocument.of_corpus(corpus)
-    runs = find_runs(rows, searched)
-    passage = longest_passage(
-        captured(runs, searched), scores.document, scores.position, text, corpus, decode
-    )
-    return {
-        "walk": label,
-        "runs": {**describe_runs(runs), "foss": 1 - float(searched.mean())},
-        "overlap": overlap(rows, whole),
-        "sequences": {
-            str(length): _sequences(rows, whole, searched, length, log_p, decode)
-            for length in LENGTHS
-        },
-        "passage": passage,
-    }
+
+    scores: Scores
+    text: Corpus
+    corpus: Corpus
+    duplicates: Json
+
+    @cached_property
+    def rows(self) -> TokensByDocument:
+        """The evaluated tokens."""
+        scores = self.scores
+        return TokensByDocument.of_rows(scores.document, scores.position, scores.token)
+
+    @cached_property
+    def whole(self) -> TokensByDocument:
+        """The corpus's tokens."""
+        return TokensByDocument.of_corpus(self.corpus)
+
+    @cached_property
+    def overlap(self) -> Overlap:
+        """What both share."""
+        return overlap(self.rows, self.whole)
+
+    def gains(self, compared: Iterable[Compared]) -> list[Json]:
+        """What each method makes better and worse against its baseline, by groups of tokens."""
+        groupings = text_groupings(self.scores, self.whole, self.overlap.matched, self.duplicates)
+        resampling = Resampling.of(self.scores.document)
+        return [describe_gains(one, groupings, resampling) for one in compared]
+
+    def walk(
+        self,
+        label: str,
+        searched: NDArray[np.bool_],
+        log_p: NDArray[np.floating],
+        decode: Decode,
+    ) -> Json:
+        """Describe the walk `label`; `log_p` is what its method gives each row's token."""
+        rows, scores = self.rows, self.scores
+        runs = find_runs(rows, searched)
+        passage = longest_passage(
+            captured(runs, searched),
+            scores.document,
+            scores.position,
+            self.text,
+            self.corpus,
+            decode,
+        )
+        return {
+            "walk": label,
+            "runs": {**describe_runs(runs), "foss": 1 - float(searched.mean())},
+            "sequences": {
+                str(length): _sequences(rows, self.whole, searched, length, log_p, decode)
+                for length in LENGTHS
+            },
+            "passage": passage,
+        }
 
 
 def _sequences(

@@ -1,5 +1,6 @@
 """Tokens cut into documents, as all of the analysis sees a text or a corpus."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,6 +23,16 @@ class TokensByDocument:
         return cls(corpus.tokens, np.append(firsts, len(corpus.tokens)))
 
     @classmethod
+    def of_documents(cls, corpus: Corpus, numbers: Sequence[int]) -> "TokensByDocument":
+        """All tokens of some documents of a corpus, which take up memory."""
+        whole = cls.of_corpus(corpus)
+        chosen = np.asarray(numbers, np.int64)
+        firsts, lasts = whole.bounds[chosen], whole.bounds[chosen + 1]
+        parts = [whole.tokens[a:b] for a, b in zip(firsts, lasts, strict=True)]
+        bounds = np.concatenate([[0], np.cumsum(lasts - firsts)]).astype(np.int64)
+        return cls(np.concatenate([np.empty(0, np.int32), *parts]), bounds)
+
+    @classmethod
     def of_rows(
         cls,
         document: NDArray[np.int32],
@@ -32,6 +43,10 @@ class TokensByDocument:
         cuts = (np.diff(document) != 0) | (np.diff(position) != 1)
         inner = np.flatnonzero(cuts) + 1
         return cls(token, np.concatenate([[0], inner, [len(token)]]).astype(np.int64))
+
+    def numbers(self, first: int, last: int) -> NDArray[np.int64]:
+        """The document of each of the places first..last-1."""
+        return np.searchsorted(self.bounds[1:], np.arange(first, last), side="right")
 
     def room(self, first: int, last: int) -> NDArray[np.int64]:
         """Tokens from each of the places first..last-1 to the end of its document."""

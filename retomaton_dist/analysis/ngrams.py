@@ -6,6 +6,7 @@ of a text meet a false one among 10^9 of a corpus with odds of 1 : 18,000.
 """
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
@@ -26,12 +27,30 @@ _FIRST = np.uint64(0xBF58476D1CE4E5B9)
 _SECOND = np.uint64(0x94D049BB133111EB)
 
 
-def overlap(text: TokensByDocument, corpus: TokensByDocument) -> list[Json]:
-    """For n = 1..LONGEST: how many n-grams the text has, and how many of them the corpus has.
+@dataclass(frozen=True)
+class Overlap:
+    """What a text shares with a corpus.
 
-    `types` counts every n-gram once, `occurrences` as often as the text has it.
+    `counts`, for n = 1..LONGEST: how many n-grams the text has, and how many of them the corpus
+    has; `types` counts every n-gram once, `occurrences` as often as the text has it. `matched` is
+    the length of the longest n-gram, LONGEST at most, that ends with each token and that the
+    corpus has.
     """
-    return [_overlap(text, corpus, n) for n in range(1, LONGEST + 1)]
+
+    counts: list[Json]
+    matched: NDArray[np.int32]
+
+
+def overlap(text: TokensByDocument, corpus: TokensByDocument) -> Overlap:
+    """Look for all n-grams of a text, one length after the other."""
+    counts, matched = [], np.zeros(len(text), np.int32)
+    for n in range(1, LONGEST + 1):
+        starts, sought = _seek(text, corpus, n)
+        met = sought.met[sought.kinds]
+        counts.append(_counted(n, sought, met))
+        # Whoever ends a longer one that the corpus has, ends a shorter one, too.
+        matched[starts[met] + n - 1] += 1
+    return Overlap(counts, matched)
 
 
 def seen(text: TokensByDocument, corpus: TokensByDocument, n: int) -> NDArray[np.bool_]:
@@ -84,14 +103,13 @@ def _seek(
     return starts, sought
 
 
-def _overlap(text: TokensByDocument, corpus: TokensByDocument, n: int) -> Json:
-    starts, sought = _seek(text, corpus, n)
+def _counted(n: int, sought: Sought, met: NDArray[np.bool_]) -> Json:
     return {
         "n": n,
         "types": len(sought.types),
         "types_seen": int(sought.met.sum()),
-        "occurrences": len(starts),
-        "occurrences_seen": int(sought.met[sought.kinds].sum()),
+        "occurrences": len(met),
+        "occurrences_seen": int(met.sum()),
     }
 
 
@@ -101,15 +119,16 @@ def gram_hashes(tokens: NDArray[np.int32], n: int) -> Hashes:
     @cache
     def hashes(length: int) -> Hashes:
         if length == 1:
-            return _mix(tokens.astype(np.uint64) + _LEFT)
+            return mixed(tokens.astype(np.uint64) + _LEFT)
         half = length // 2
         count = max(0, len(tokens) - length + 1)
-        return _mix(hashes(half)[:count] * _LEFT + hashes(length - half)[half : half + count])
+        return mixed(hashes(half)[:count] * _LEFT + hashes(length - half)[half : half + count])
 
     return hashes(n)
 
 
-def _mix(values: Hashes) -> Hashes:
+def mixed(values: Hashes) -> Hashes:
+    """The values, each of whose bits now depends on all; they are changed in place."""
     # Between two halves, or a sum of products would be the same for other tokens far too often.
     values ^= values >> np.uint64(30)
     values *= _FIRST

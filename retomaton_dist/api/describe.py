@@ -1,11 +1,14 @@
 """What a store holds, for people and for machines: the contents of `retomaton inspect`."""
 
+import contextlib
 import textwrap
+from collections.abc import Iterator
 from pathlib import Path
 
+from retomaton_dist.errors import DamagedStore
 from storage import lock
 from storage.canonical import Json
-from storage.manifest import VERSION, Stage
+from storage.manifest import MANIFEST_NAME, VERSION, Stage
 from storage.store import Store
 
 _FOLDERS = {
@@ -15,11 +18,29 @@ _FOLDERS = {
     "codec": "codecs",
     "compile": "automata",
     "suffix": "suffixes",
+    "calibrate": "calibrations",
 }
+
+
+@contextlib.contextmanager
+def _as_stages_write(store: Path) -> Iterator[None]:
+    """Turn facts that no stage writes, of a manifest that is whole, into one line."""
+    try:
+        yield
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+        raise DamagedStore(
+            f"{store / MANIFEST_NAME}: its facts are not what stages write ({error!r:.80}); "
+            f"restore it from a copy, or build the store anew in another folder"
+        ) from error
 
 
 def describe(store: Store) -> Json:
     """All facts about a store from its manifest alone; folders are scanned only while running."""
+    with _as_stages_write(store.path):
+        return _described(store)
+
+
+def _described(store: Store) -> Json:
     facts = {name: stage.facts for name, stage in store.manifest.stages.items()}
     tokenize, extract = facts.get("tokenize", {}), facts.get("extract", {})
     return {
@@ -97,6 +118,11 @@ def _file_size(path: Path) -> int:
 
 def as_text(facts: Json) -> str:
     """The same for people."""
+    with _as_stages_write(Path(facts["path"])):
+        return _shown(facts)
+
+
+def _shown(facts: Json) -> str:
     lines = [str(facts["path"]), *_headline(facts), ""]
     lines += [_stage_line(name, stage) for name, stage in facts["stages"].items()]
     lines += [""] + [
@@ -134,6 +160,8 @@ def _stage_line(name: str, stage: Json) -> str:
 def _about(name: str, facts: Json) -> str:
     if name.startswith("suffix/"):
         return f"  up to {facts['longest']} tokens, {facts['bytes_per_entry']:.1f} bytes per entry"
+    if name.startswith("calibrate/"):
+        return f"  {len(facts['methods'])} methods, {facts['positions']:,} positions"
     if not name.startswith("index/"):
         return ""
     from retomaton_dist.search.layout import described

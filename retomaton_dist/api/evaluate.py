@@ -4,14 +4,14 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from retomaton_dist.analysis.analyse import analyse
+from retomaton_dist.analysis.analyse import Analysis
 from retomaton_dist.errors import NotAStore
-from retomaton_dist.evaluation.measure import Measured
+from retomaton_dist.evaluation.duplicates import read_duplicates
 from retomaton_dist.evaluation.results import AS_CALIBRATED, Evaluation, measure_evaluation
 from retomaton_dist.evaluation.run import run_evaluation
+from retomaton_dist.evaluation.shortlist import Shortlist
 from retomaton_dist.report.write import write_report
 from retomaton_dist.runtime.progress import say
-from retomaton_dist.scores.scores import Scores
 from retomaton_dist.settings import EvaluateSettings, ReportSettings, WalkSettings, WorkerSettings
 from retomaton_dist.settings.entrances import split_keywords, walk_settings
 from storage import canonical
@@ -42,20 +42,26 @@ def run_evaluate(
 def run_report(path: str | Path, changed: ReportSettings = AS_CALIBRATED) -> Evaluation:
     """Measure all methods anew, perhaps with other constants, and write the report."""
     evaluation = Evaluation.open(path)
-    measured, scores = measure_evaluation(evaluation, changed)
-    if measured is not None and scores is not None:
-        _analyse(evaluation, measured, scores)
+    _analyse(evaluation, measure_evaluation(evaluation, changed))
     write_report(evaluation.path)
     return evaluation
 
 
-def _analyse(evaluation: Evaluation, measured: Measured, scores: Scores) -> None:
+def _analyse(evaluation: Evaluation, listed: Shortlist) -> None:
     """Compare the text with the corpus; without the store, what was found before stays."""
     try:
         corpus = Store.open(evaluation.settings["store"]).corpus()
     except NotAStore as error:
-        say(f"note: n-grams and sequences are not looked at anew: {error}")
+        say(f"note: n-grams, gains and sequences are not looked at anew: {error}")
         return
-    text, label = evaluation.text.corpus(), measured.row["walk"]
-    found = analyse(scores, label, measured.log_p, text, corpus, evaluation.decode)
-    canonical.write(evaluation.path / ANALYSIS, found)
+    shown, compared = listed.shown, list(listed.compared())
+    if shown is None and not compared:
+        return
+    found = Analysis(
+        listed.scores, evaluation.text.corpus(), corpus, read_duplicates(evaluation.path)
+    )
+    facts = {"gains": found.gains(compared), "overlap": found.overlap.counts}
+    if shown is not None:
+        label, log_p = shown.measured.row["walk"], shown.measured.log_p
+        facts |= found.walk(label, shown.measured.searched, log_p, evaluation.decode)
+    canonical.write(evaluation.path / ANALYSIS, facts)

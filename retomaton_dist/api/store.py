@@ -12,8 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from retomaton_dist.api.describe import describe
 from retomaton_dist.errors import BadInput
-from storage import automaton, suffixes
 from storage.canonical import Json
+from storage.checked import check_stage
 from storage.corpus import Corpus, Document
 from storage.datastore import Datastore, Keys
 from storage.states import States
@@ -150,8 +150,13 @@ class StoreReader:
             place=int(corpus.token_offsets[token]),
         )
 
-    def states(self, name: str = "kmeans") -> States:
-        """A clustering: `centroids`, `state_of_entry` and `sizes`, memory-mapped."""
+    def states(self, name: str = "kmeans", *, verify: bool = True) -> States:
+        """A clustering: `centroids`, `state_of_entry` and `sizes`, memory-mapped.
+
+        Here and below, what was altered since it was made is refused unless `verify` is False.
+        """
+        if verify:
+            check_stage(self.store, f"cluster/{name}")
         return self.store.states(name)
 
     def searcher(
@@ -159,38 +164,36 @@ class StoreReader:
         name: str = "default",
         *,
         parameters: str | None = None,
-        verify: bool = False,
+        verify: bool = True,
         served: bool = False,
     ) -> "Searcher":
         """Search the index `name`: in this process, or with `served` by the running service.
 
-        `parameters` such as "nprobe=64" win over the index's own (a service has its own);
-        `verify` reads the shards whole first.
+        `parameters` such as "nprobe=64" win over the index's own (a service has its own, and
+        checks its shards itself).
         """
-        from retomaton_dist.search.layout import IndexFiles
+        from retomaton_dist.artifacts import open_index
 
-        opened = IndexFiles.open(self.store, name)
+        opened = open_index(self.store, name, verify=verify and not served)
         if served:
             from retomaton_dist.runtime.search_service import SearchService
 
             return SearchService.connect(opened)
         from retomaton_dist.search.searcher import open_searcher
 
-        return open_searcher(opened, parameters, verify=verify)
+        return open_searcher(opened, parameters)
 
-    def automaton(self, name: str) -> "Automaton":
+    def automaton(self, name: str, *, verify: bool = True) -> "Automaton":
         """A compiled automaton, mapped; its name is that of its clustering unless it was named."""
-        from retomaton_dist.automaton.automaton import Automaton
+        from retomaton_dist.artifacts import open_automaton
 
-        self.store.stage(f"compile/{name}")
-        return Automaton.open(automaton.folder_of(self.path, name))
+        return open_automaton(self.store, name, verify=verify)
 
-    def suffixes(self, name: str = "default") -> "Suffixes":
+    def suffixes(self, name: str = "default", *, verify: bool = True) -> "Suffixes":
         """A suffix index, mapped: entries that follow the longest match of the last tokens."""
-        from retomaton_dist.automaton.suffixes import Suffixes
+        from retomaton_dist.artifacts import open_suffixes
 
-        self.store.stage(f"suffix/{name}")
-        return Suffixes.open(suffixes.folder_of(self.path, name))
+        return open_suffixes(self.store, name, verify=verify)
 
     def describe(self) -> Json:
         """What `retomaton inspect --json` prints."""

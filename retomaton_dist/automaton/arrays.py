@@ -49,7 +49,11 @@ def next_of(columns: Columns, slot: Whole) -> Whole:
 
 
 class Rules(NamedTuple):
-    """The settings of a walk as kernels take them."""
+    """The settings of a walk as kernels take them.
+
+    `alone`: no state has more than one member. `whole_states`: a restart adds all members of the
+    states that its neighbours are in.
+    """
 
     seed: int
     max_knns: int
@@ -58,13 +62,16 @@ class Rules(NamedTuple):
     count_states: bool
     keep_duplicates: bool
     hashed: bool
+    alone: bool
+    whole_states: bool
 
 
 class LaneArrays(NamedTuple):
     """What lanes remember: a row per lane, the filled length of a row beside it.
 
     `states` is S and `reached` is S'. `walked` is W, `walked_pointed` says which of it is in P,
-    and `pointers` counts P, whose beginning is `followed`. `slots`, `values`, `distances` and
+    and `pointers` counts P, whose beginning is `followed`. `capped` says whether some of what was
+    to be a candidate found no room. `slots`, `values`, `distances` and
     `pointed` are the candidates, of which the first `searched` came from a search. `found` is n
     and `tokens` is w.
     """
@@ -84,6 +91,7 @@ class LaneArrays(NamedTuple):
     walked: NDArray[np.int64]
     walked_pointed: NDArray[np.bool_]
     walked_counts: NDArray[np.int64]
+    capped: NDArray[np.bool_]
     slots: NDArray[np.int64]
     values: NDArray[np.int32]
     distances: NDArray[np.float32]
@@ -108,10 +116,11 @@ def make_lanes(lanes: int, k: int, max_knns: int, reached: int) -> LaneArrays:
         reached=np.empty((lanes, reached), np.uint32),
         reached_counts=np.zeros(lanes, np.int64),
         pointers=np.zeros(lanes, np.int64),
-        followed=np.empty((lanes, 4 * max_knns), np.int64),
+        followed=np.empty((lanes, min(4 * max_knns, POINTERS)), np.int64),
         walked=np.empty((lanes, max_knns), np.int64),
         walked_pointed=np.empty((lanes, max_knns), np.bool_),
         walked_counts=np.zeros(lanes, np.int64),
+        capped=np.zeros(lanes, np.bool_),
         slots=np.empty((lanes, room), np.int64),
         values=np.empty((lanes, room), np.int32),
         distances=np.empty((lanes, room), np.float32),

@@ -2,21 +2,24 @@
 
 import operator
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from retomaton_dist.automaton.arrays import Columns
+from retomaton_dist.automaton.arrays import Columns, Ids
 from retomaton_dist.codec.codec import Codec, Queries, fp16_codec, pq_codec, read_only
 from retomaton_dist.codec.pq import WORDS, PqCodes
 from retomaton_dist.codec.threads import Threads
 from retomaton_dist.compiled import compiled
-from retomaton_dist.errors import BadInput
+from retomaton_dist.errors import BadInput, DamagedStore
 from storage.automaton import AutomatonFiles
 
 _ONE_THREAD = Threads(1)
+# Of entries, whose distances tell how far entries are from each other.
+PAIRS = 1024
 
 
 class Neighbours(NamedTuple):
@@ -63,6 +66,25 @@ class Automaton:
     def states(self) -> int:
         """|Q|, without the initial state q0."""
         return len(self.columns.offsets) - 1
+
+    @cached_property
+    def unclustered(self) -> bool:
+        """Whether every entry is a state of its own."""
+        return self.states == self.entries and _count_up(self.columns.offsets)
+
+    @cached_property
+    def typical_distance(self) -> float:
+        """Median distance between two entries drawn at random, equal keys left out.
+
+        The draws are the same for all automata of a store. 1 if all keys are equal.
+        """
+        pairs = np.random.default_rng(0).integers(0, self.entries, (PAIRS, 2))
+        slots = self.columns.slots[pairs].astype(np.int64)
+        left, right = (self.codec.keys(ends).astype(np.float64) for ends in slots.T)
+        distances = ((left - right) ** 2).sum(axis=1)
+        if not np.isfinite(distances).all():
+            raise DamagedStore("keys of the automaton are NaN or infinite: its codec is damaged")
+        return float(np.median(distances[distances > 0])) if distances.any() else 1.0
 
     @property
     def dimension(self) -> int:
@@ -132,6 +154,16 @@ class Automaton:
         if not 0 <= number < self.states:
             raise BadInput(f"state {state} is outside 0..{self.states - 1}")
         return number
+
+
+@compiled
+def _count_up(offsets: Ids) -> bool:
+    """Whether offsets are 0, 1, 2, ...: they are read only up to where they are not."""
+    alike = 0
+    while alike < offsets.shape[0] and np.int64(offsets[alike]) == alike:
+        alike += 1
+    counted: bool = alike == offsets.shape[0]
+    return counted
 
 
 @compiled

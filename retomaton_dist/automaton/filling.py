@@ -1,14 +1,14 @@
 """W = P, then the other members of S'; the first max_knns of that.
 
 `hashed` (the paper's walk): pointers once, then the other members in the order of their hashes.
-`listed` (the authors' code): pointers, then all members, states with most pointers first, by entry.
+`listed` (the authors' code): pointers, then all members, states with most pointers first, by entry;
+where no state has more than one member (their "without clustering"), pointers alone.
 """
 
 import numpy as np
 from numpy.typing import NDArray
 
 from retomaton_dist.automaton.arrays import (
-    CANDIDATES_CAPPED,
     Columns,
     LaneArrays,
     Rules,
@@ -46,9 +46,11 @@ def fill(
     whole = _take_pointers(columns, lanes, rules, lane, room, pointers, key)
     if rules.hashed:
         filled = _fill_hashed(columns, lanes, rules, scratch, lane, room, inside, key)
+    elif rules.alone:
+        filled = True
     else:
         filled = _fill_listed(columns, lanes, rules, scratch, lane, room)
-    lanes.counters[lane, CANDIDATES_CAPPED] += not (whole and filled)
+    lanes.capped[lane] = not (whole and filled)
 
 
 @compiled
@@ -111,37 +113,57 @@ def _fill_hashed(
 ) -> bool:
     """Add the members of S' that are not pointers, by hash; return whether all found room."""
     wanted = rules.max_knns - lanes.walked_counts[lane]
-    others = _members(columns, lanes, lane) - inside
+    others = members_of(columns, lanes.reached[lane, : lanes.reached_counts[lane]]) - inside
     if others <= wanted:
         _add_others(columns, lanes, lane, room)
         return True
     if not wanted:
         return False
+    states = lanes.reached[lane, : lanes.reached_counts[lane]]
+    count = choose_hashed(columns, states, key, wanted, others, scratch, room.table, room.size)
+    for i in range(count):
+        _add(lanes, lane, scratch.items[i], False)
+    return False
+
+
+@compiled
+def choose_hashed(
+    columns: Columns,
+    states: NDArray[np.uint32],
+    key: np.uint32,
+    wanted: Whole,
+    others: Whole,
+    scratch: Scratch,
+    table: NDArray[np.int64],
+    size: Whole,
+) -> Whole:
+    """Bring the `wanted` members that hash lowest, and that the table does not hold, to `items`.
+
+    So many members are to choose from, about. Return how many there are.
+    """
     limit = _first_limit(wanted, others)
     count: Whole = 0
     while True:
         widest = limit == _ALL
-        for i in range(lanes.reached_counts[lane]):
-            low, high = range_of(columns, np.int64(lanes.reached[lane, i]))
+        for i in range(states.shape[0]):
+            low, high = range_of(columns, np.int64(states[i]))
             count, limit = _offer_hashed(
-                columns, low, high, key, limit, wanted, count, scratch, room.table, room.size
+                columns, low, high, key, limit, wanted, count, scratch, table, size
             )
         if count >= wanted or widest:
             break
         count, limit = 0, _ALL
     if count > wanted:
         keep_lowest(scratch.ranks, scratch.items, count, wanted, scratch.spare)
-    for i in range(min(count, wanted)):
-        _add(lanes, lane, scratch.items[i], False)
-    return False
+    return min(count, wanted)
 
 
 @compiled
-def _members(columns: Columns, lanes: LaneArrays, lane: Whole) -> Whole:
-    """How many members S' has."""
+def members_of(columns: Columns, states: NDArray[np.uint32]) -> Whole:
+    """How many members these states have."""
     total = np.int64(0)
-    for i in range(lanes.reached_counts[lane]):
-        low, high = range_of(columns, np.int64(lanes.reached[lane, i]))
+    for i in range(states.shape[0]):
+        low, high = range_of(columns, np.int64(states[i]))
         total += max(high - low, 0)
     return total
 

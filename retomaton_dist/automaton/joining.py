@@ -2,6 +2,7 @@
 
     candidates = N ++ W                 _list_neighbours, _list_walked
     S  = S' united with states(N)       _unite_states
+    ... ++ other members of states(N)   _add_members, if whole states are scored
 
 The lines are those of "One step" in docs/algorithm.md; N is given, W and S' are `following`'s.
 """
@@ -10,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from retomaton_dist.automaton.arrays import (
+    CANDIDATES_CAPPED,
     EMPTY,
     POSITIONS,
     RUN,
@@ -20,9 +22,11 @@ from retomaton_dist.automaton.arrays import (
     Rules,
     Scratch,
     next_of,
+    range_of,
 )
+from retomaton_dist.automaton.filling import choose_hashed, members_of
 from retomaton_dist.automaton.following import find_runs, find_scored
-from retomaton_dist.automaton.tables import FREE, place_of, table_size
+from retomaton_dist.automaton.tables import FREE, holds, place_of, step_key, table_size
 from retomaton_dist.compiled import Whole, compiled
 
 
@@ -62,6 +66,8 @@ def join(
             )
         _list_walked(columns, lanes, rules, lane, scratch, size)
         _unite_states(columns, lanes, lane, scratch)
+        if rules.whole_states and lanes.searched[lane]:
+            _add_members(columns, lanes, rules, lane, scratch, size)
         _count(lanes, lane)
 
 
@@ -178,10 +184,46 @@ def _unite_states(columns: Columns, lanes: LaneArrays, lane: Whole, scratch: Scr
 
 
 @compiled
+def _add_members(
+    columns: Columns, lanes: LaneArrays, rules: Rules, lane: Whole, scratch: Scratch, size: Whole
+) -> None:
+    """Add the members of the states that neighbours alone led to; by hash, if not all fit.
+
+    The table holds the neighbours, which are candidates already.
+    """
+    key = step_key(rules.seed, lanes.documents[lane], lanes.steps[lane])
+    states = lanes.states[lane, lanes.reached_counts[lane] : lanes.state_counts[lane]]
+    wanted = rules.max_knns - lanes.walked_counts[lane]
+    total, first = members_of(columns, states), lanes.counts[lane]
+    found: Whole = 0
+    if wanted and total:
+        found = choose_hashed(columns, states, key, wanted, total, scratch, scratch.table, size)
+    for i in range(found):
+        lanes.slots[lane, first + i] = scratch.items[i]
+        lanes.values[lane, first + i] = columns.values[scratch.items[i]]
+        lanes.pointed[lane, first + i] = False
+    lanes.counts[lane] = first + found
+    if found == wanted and total - _held(columns, states, scratch, size) > wanted:
+        lanes.capped[lane] = True
+
+
+@compiled
+def _held(columns: Columns, states: NDArray[np.uint32], scratch: Scratch, size: Whole) -> Whole:
+    """How many members of these states the table holds."""
+    found = 0
+    for i in range(states.shape[0]):
+        low, high = range_of(columns, np.int64(states[i]))
+        for slot in range(low, high):
+            found += holds(scratch.table, size, slot)
+    return found
+
+
+@compiled
 def _count(lanes: LaneArrays, lane: Whole) -> None:
     counters = lanes.counters[lane]
     counters[POSITIONS] += 1
     counters[EMPTY] += lanes.counts[lane] == 0
+    counters[CANDIDATES_CAPPED] += lanes.capped[lane]
     if lanes.searching[lane]:
         counters[SEARCHES] += 1
         counters[SAVED] += counters[RUN]

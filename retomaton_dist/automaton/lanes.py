@@ -13,7 +13,7 @@ serves one thread at a time; any number of them may share an automaton.
 """
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -32,7 +32,10 @@ Chosen = NDArray[np.int64]
 
 
 class Distributions(NamedTuple):
-    """Row i: the first `counts[i]` tokens that lane i's candidates have, and their p_auto."""
+    """Row i: the first `counts[i]` tokens that lane i's candidates have, and their p_auto.
+
+    `probabilities` is [lanes, versions, tokens]; behind the tokens that there are it is 0.
+    """
 
     tokens: NDArray[np.int32]
     probabilities: NDArray[np.float64]
@@ -62,7 +65,7 @@ class Lanes:
         for tau in thresholds:
             check_tau(float(tau))
         self.automaton, self.settings = automaton, settings
-        self._rules = _rules(settings)
+        self._rules = _rules(settings, automaton)
         reached = min(settings.max_states, automaton.states)
         sizes = settings.k, settings.max_knns, reached
         self.arrays: LaneArrays = make_lanes(len(thresholds), *sizes)
@@ -84,8 +87,12 @@ class Lanes:
         self._advanced[chosen] = False
 
     def copy(self, sources: ArrayLike, lanes: ArrayLike) -> None:
-        """Have `lanes` go on from where `sources` are: what beams and samples need."""
-        taken, chosen = self._chosen(sources), self._chosen(lanes)
+        """Have `lanes` go on from where `sources` are: what beams and samples need.
+
+        A source may be there several times, and among the lanes, too.
+        """
+        taken, chosen = np.atleast_1d(np.asarray(sources, np.int64)), self._chosen(lanes)
+        self._chosen(np.unique(taken))
         if len(taken) != len(chosen):
             raise BadInput(f"{len(taken)} lanes cannot be copied to {len(chosen)}")
         for rows in (*self.arrays, self._advanced):
@@ -153,37 +160,55 @@ class Lanes:
         self._advanced[chosen] = False
 
     def log_sums(
-        self, targets: ArrayLike, temperatures: ArrayLike, lanes: ArrayLike | None = None
+        self,
+        targets: ArrayLike,
+        temperatures: ArrayLike,
+        lanes: ArrayLike | None = None,
+        *,
+        of_all: bool = True,
     ) -> NDArray[np.float64]:
-        """Log-sums [lanes, temperatures, target or all, pointed or other] of the candidates."""
+        """Log-sums [lanes, temperatures, target or all, pointed or other]; temperatures rise.
+
+        Not `of_all`: there is the target's half alone, at much less cost.
+        """
         chosen = self._chosen(lanes)
         wanted = _matching(targets, chosen, np.int32, "targets")
         grid = np.atleast_1d(np.asarray(temperatures, np.float64))
         _check_temperatures(grid)
-        sums = np.empty((len(chosen), len(grid), 2, 2))
+        sums = np.empty((len(chosen), len(grid), 2 if of_all else 1, 2))
+        add_up = summing.log_sums if of_all else summing.log_target_sums
 
         def work(_: int, part: slice) -> None:
-            summing.log_sums(self.arrays, chosen[part], wanted[part], grid, sums[part])
+            add_up(self.arrays, chosen[part], wanted[part], grid, sums[part])
 
         self._share(work, chosen)
         return sums
 
-    def distributions(self, temperature: float, lanes: ArrayLike | None = None) -> Distributions:
-        """p_auto of every token that occurs among a lane's candidates."""
+    def distributions(
+        self, versions: Sequence[tuple[float, float]], lanes: ArrayLike | None = None
+    ) -> Distributions:
+        """p_auto of every token that occurs among a lane's candidates.
+
+        A version is a temperature and a pointer weight.
+        """
         chosen = self._chosen(lanes)
-        _check_temperatures(np.array([temperature]))
-        shape = len(chosen), self.arrays.slots.shape[1]
+        # Copies by column: a kernel takes contiguous ones.
+        temperatures, weights = np.array(versions, np.float64).reshape(-1, 2).T.copy()
+        for temperature in temperatures:
+            _check_temperatures(np.array([temperature]))
+        rows, size = len(chosen), self.arrays.slots.shape[1]
         made = Distributions(
-            np.empty(shape, np.int32), np.empty(shape), np.zeros(len(chosen), np.int64)
+            np.zeros((rows, size), np.int32),
+            np.zeros((rows, len(temperatures), size)),
+            np.zeros(rows, np.int64),
         )
-        weight = float(self.settings.pointer_weight)
 
         def work(_: int, part: slice) -> None:
             summing.distributions(
                 self.arrays,
                 chosen[part],
-                float(temperature),
-                weight,
+                temperatures,
+                weights,
                 made.tokens[part],
                 made.probabilities[part],
                 made.counts[part],
@@ -247,7 +272,7 @@ class Lanes:
         return tuple(neighbours)
 
 
-def _rules(settings: WalkSettings) -> Rules:
+def _rules(settings: WalkSettings, automaton: Automaton) -> Rules:
     return Rules(
         seed=settings.seed,
         max_knns=settings.max_knns,
@@ -256,6 +281,8 @@ def _rules(settings: WalkSettings) -> Rules:
         count_states=settings.count == "states",
         keep_duplicates=settings.duplicates == "keep",
         hashed=settings.members == "hashed",
+        alone=automaton.unclustered,
+        whole_states=settings.restart == "states",
     )
 
 
@@ -267,5 +294,5 @@ def _matching(given: ArrayLike, chosen: Chosen, kind: Any, what: str) -> NDArray
 
 
 def _check_temperatures(grid: NDArray[np.float64]) -> None:
-    if not ((grid > 0) & np.isfinite(grid)).all():
-        raise BadInput(f"temperatures {grid.tolist()}: must be above 0")
+    if not ((grid > 0) & np.isfinite(grid)).all() or (np.diff(grid) <= 0).any():
+        raise BadInput(f"temperatures {grid.tolist()}: must be above 0, and rise")

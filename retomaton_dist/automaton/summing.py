@@ -35,7 +35,7 @@ def log_sums(
     temperatures: Floats,
     out: Floats,
 ) -> None:
-    """Fill out[i, j, TARGET or ALL, POINTED or OTHER] for chosen lane i and temperature j.
+    """Fill out[i, j, TARGET or ALL, POINTED or OTHER] for chosen lane i and rising temperature j.
 
     It is log sum exp(-distance / temperature), and -infinity where there is no candidate.
     """
@@ -83,6 +83,46 @@ def _add_up(
 
 
 @compiled
+def log_target_sums(
+    lanes: LaneArrays,
+    chosen: NDArray[np.int64],
+    targets: NDArray[np.int32],
+    temperatures: Floats,
+    out: Floats,
+) -> None:
+    """Fill out[i, j, TARGET, POINTED or OTHER] alone, as `log_sums` would.
+
+    Only candidates with the target's value are added up, which are few.
+    """
+    nearest = np.empty((2, 2))
+    for i in range(chosen.shape[0]):
+        _nearest(lanes, chosen[i], targets[i], nearest)
+        _add_up_target(lanes, chosen[i], targets[i], temperatures, nearest, out[i])
+
+
+@compiled
+def _add_up_target(
+    lanes: LaneArrays,
+    lane: Whole,
+    target: Whole,
+    temperatures: Floats,
+    nearest: Floats,
+    sums: Floats,
+) -> None:
+    sums[:] = 0.0
+    for i in range(lanes.counts[lane]):
+        if lanes.values[lane, i] == target and lanes.distances[lane, i] != np.inf:
+            group = POINTED if lanes.pointed[lane, i] else OTHER
+            behind = np.float64(lanes.distances[lane, i]) - nearest[TARGET, group]
+            _add_powers(sums, TARGET, group, temperatures, behind)
+    for j in range(temperatures.shape[0]):
+        for group in range(2):
+            total = sums[j, TARGET, group]
+            shift = nearest[TARGET, group] / temperatures[j]
+            sums[j, TARGET, group] = math.log(total) - shift if total > 0 else -np.inf
+
+
+@compiled
 def _add_powers(
     sums: Floats,
     which: Whole,
@@ -92,55 +132,65 @@ def _add_powers(
 ) -> None:
     """Add exp(-behind / temperature) to the sums of every temperature, from the last to the first.
 
-    Where a temperature is half of the one after it, its weight is that one's square: a grid of
-    powers of two costs one exponential.
+    Temperatures rise, so that after one whose weight is lost all are. Where one is half of the one
+    after it, or of the one after that, its weight is that one's square: a grid of octaves costs one
+    exponential, one of half octaves two.
     """
-    weight = 0.0
-    for j in range(temperatures.shape[0] - 1, -1, -1):
-        if j + 1 < temperatures.shape[0] and temperatures[j] * 2.0 == temperatures[j + 1]:
-            weight *= weight
+    last = temperatures.shape[0] - 1
+    after = beyond = 0.0
+    for j in range(last, -1, -1):
+        twice = temperatures[j] * 2.0
+        if j < last and twice == temperatures[j + 1]:
+            weight = after * after
+        elif j + 1 < last and twice == temperatures[j + 2]:
+            weight = beyond * beyond
         else:
             weight = math.exp(-behind / temperatures[j])
         if weight < _LEAST:
-            weight = 0.0
+            break
         sums[j, which, group] += weight
+        beyond, after = after, weight
 
 
 @compiled
 def distributions(
     lanes: LaneArrays,
     chosen: NDArray[np.int64],
-    temperature: float,
-    pointer_weight: float,
+    temperatures: Floats,
+    pointer_weights: Floats,
     tokens: NDArray[np.int32],
     probabilities: Floats,
     counts: NDArray[np.int64],
 ) -> None:
-    """Fill row i with the values among the candidates of chosen lane i and their p_auto."""
+    """Fill row i with the values among the candidates of chosen lane i and their p_auto.
+
+    There is a p_auto for every temperature and its pointer weight: probabilities[i, version].
+    """
     size = table_size(lanes.slots.shape[1])
     table, places = np.empty(size, np.int64), np.empty(size, np.int64)
     for i in range(chosen.shape[0]):
         counts[i] = _gather(
             lanes,
             chosen[i],
-            temperature,
-            pointer_weight,
+            temperatures,
+            pointer_weights,
             tokens[i],
             probabilities[i],
             table,
             places,
         )
-        total = probabilities[i, : counts[i]].sum()
-        if total > 0:
-            probabilities[i, : counts[i]] /= total
+        for version in range(temperatures.shape[0]):
+            total = probabilities[i, version, : counts[i]].sum()
+            if total > 0:
+                probabilities[i, version, : counts[i]] /= total
 
 
 @compiled
 def _gather(
     lanes: LaneArrays,
     lane: Whole,
-    temperature: float,
-    pointer_weight: float,
+    temperatures: Floats,
+    pointer_weights: Floats,
     tokens: NDArray[np.int32],
     weights: Floats,
     table: NDArray[np.int64],
@@ -157,17 +207,18 @@ def _gather(
         distance = np.float64(lanes.distances[lane, i])
         if distance == np.inf:
             continue
-        weight = _exponential(distance, nearest, temperature)
-        weight *= pointer_weight if lanes.pointed[lane, i] else 1.0
         value = np.int64(np.uint32(lanes.values[lane, i]))
         place = place_of(table, size, value)
         if table[place] == FREE:
             table[place] = value
             places[place] = count
             tokens[count] = lanes.values[lane, i]
-            weights[count] = 0.0
+            weights[:, count] = 0.0
             count += 1
-        weights[places[place]] += weight
+        for version in range(temperatures.shape[0]):
+            weight = _exponential(distance, nearest, temperatures[version])
+            weight *= pointer_weights[version] if lanes.pointed[lane, i] else 1.0
+            weights[version, places[place]] += weight
     return count
 
 

@@ -5,6 +5,7 @@ import dataclasses
 from retomaton_dist.cli.command import Command, Invocation
 from retomaton_dist.cli.report import show
 from retomaton_dist.cli.store_argument import add_store, store_of
+from retomaton_dist.settings import PRESETS, EvaluateSettings
 from retomaton_dist.settings.entrances import GROUPS, walk_settings
 
 
@@ -28,6 +29,7 @@ COMMAND = Command(
     groups=("evaluate", "walk", "workers"),
     arguments=add_store,
     run=run,
+    defaults={"walk": dataclasses.asdict(PRESETS[EvaluateSettings.preset])},
     examples="""
         everything the store can do, calibrated on other text:
           retomaton eval law.store --text law/test.en --calibrate-on law/dev.en

@@ -8,22 +8,29 @@ from collections.abc import Sequence
 from retomaton_dist import __version__
 from retomaton_dist.cli import (
     build,
+    calibrate,
     cluster,
     compile,  # noqa: A004 - the command of this name
     demo,
+    doctor,
     evaluate,
     extract,
+    generate,
     index,
     inspect,
     prune,
     report,
+    reproduce,
+    score,
     serve_index,
+    submit,
     suffix,
     tokenize,
     train_lm,
     verify,
 )
 from retomaton_dist.cli.command import Command, Parser, add_command, invocation
+from retomaton_dist.cli.signals import signals_interrupt
 from retomaton_dist.errors import RetomatonError
 
 COMMANDS = {
@@ -37,32 +44,48 @@ COMMANDS = {
         index,
         compile,
         suffix,
+        calibrate,
         evaluate,
+        generate,
         report,
+        score,
         serve_index,
+        submit,
+        doctor,
         inspect,
         verify,
         prune,
         train_lm,
+        reproduce,
     )
 }
 
 EPILOG = """\
 a first look:
+  retomaton doctor                                  is everything here as it should be?
   retomaton demo                                    everything, end to end, in a few minutes
 with your own text and model:
   retomaton build law.store --corpus law/train.en --split line --model gpt2 --dry-run
   retomaton build law.store --corpus law/train.en --split line --model gpt2
   retomaton eval law.store --text law/test.en --calibrate-on law/dev.en
+  retomaton calibrate law.store --on law/dev.en
+  retomaton score law.store --text law/test.en
+  retomaton generate law.store --prompt 'Having regard to' --explain
   retomaton inspect law.store
   retomaton verify law.store
+the paper's experiments:
+  retomaton reproduce in-domain --data data --out paper
 on a cluster:
+  retomaton submit doctor /shared/law.store
+  retomaton submit build --config build.toml
+  retomaton submit eval --config eval.toml
+  retomaton submit list
   ray job submit --working-dir . -- python -m jobs.build_datastore --config build.toml
-  ray job submit --working-dir . -- python -m jobs.evaluate_perplexity --config eval.toml
 
 Settings come from flags, or from one TOML file (--config) with a table per group; flags win.
 `retomaton COMMAND --help` explains each command by example.
-exit codes: 0 done, 1 verify found damage, 2 bad input or a failed run, 130 interrupted.
+exit codes: 0 done, 1 verify or doctor found something, 2 bad input or a failed run, 130
+interrupted, 143 terminated.
 """
 
 
@@ -70,23 +93,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code."""
     parsed: argparse.Namespace = _parser().parse_args(arguments)
     command: Command = COMMANDS[parsed.command]
-    try:
-        code = command.run(invocation(command, parsed))
-        # Here, not at exit, so that a reader who has gone away (`| head`) is noticed below.
-        sys.stdout.flush()
-        return code
-    except RetomatonError as error:
-        print(f"retomaton {command.name}: error: {error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        print(
-            "interrupted; what is finished is kept: run the same command again to go on",
-            file=sys.stderr,
-        )
-        return 130
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+    with signals_interrupt() as asked:
+        try:
+            code = command.run(invocation(command, parsed))
+            # Here, not at exit, so that a reader who has gone away (`| head`) is noticed below.
+            sys.stdout.flush()
+            return code
+        except RetomatonError as error:
+            print(f"retomaton {command.name}: error: {error}", file=sys.stderr)
+            return 2
+        except KeyboardInterrupt:
+            kept = "what is finished is kept: run the same command again to go on"
+            print(f"{asked.word}; {kept}", file=sys.stderr)
+            return asked.code
+        except BrokenPipeError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return 0
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -40,5 +40,6 @@ COMMAND = Command(
     examples="""
         retomaton report law.store/evaluations/test-sweep
         retomaton report law.store/evaluations/test-sweep --lambda 0.5 --pointer-weight 4
+        retomaton report law.store/evaluations/test-sweep --retrain 5
     """,
 )

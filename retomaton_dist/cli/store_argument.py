@@ -18,9 +18,15 @@ def store_of(call: Invocation) -> str:
     store = call.get("store") or call.file.get("store")
     if not store:
         raise BadInput("no store was named; give its folder, or `store = ...` in the --config file")
-    if "RAY_JOB_CONFIG_JSON_ENV_VAR" in os.environ and not Path(store).is_absolute():
+    if "RAY_JOB_CONFIG_JSON_ENV_VAR" in os.environ:
+        require_shared("store", store)
+    return str(store)
+
+
+def require_shared(what: str, path: str) -> None:
+    """Refuse a path that a job, which runs elsewhere, would not find: one that is relative."""
+    if not Path(path).is_absolute():
         raise BadInput(
-            f"store {store}: a job's working directory is a copy that goes away; give an absolute "
+            f"{what} {path}: a job's working directory is a copy that goes away; give an absolute "
             f"path on a file system that all nodes of the cluster share"
         )
-    return str(store)

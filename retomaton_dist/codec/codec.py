@@ -14,7 +14,7 @@ from retomaton_dist.codec import fp16, pq
 from retomaton_dist.codec.fp16 import Fp16Codes, Fp16Queries
 from retomaton_dist.codec.pq import WORDS, PqCodes, PqQueries
 from retomaton_dist.codec.threads import Threads
-from retomaton_dist.errors import BadInput
+from retomaton_dist.errors import BadInput, DamagedStore
 
 Rows = NDArray[np.int64]
 
@@ -36,7 +36,7 @@ class Codec:
 
     codes: PqCodes | Fp16Codes
     dimension: int
-    kernel: Callable[..., None]
+    kernel: Callable[..., bool]
 
     def ready(self, queries: ArrayLike, threads: Threads) -> Queries:
         """Make queries [rows, d] ready; a wrong width or a NaN is refused."""
@@ -44,6 +44,15 @@ class Codec:
         if isinstance(self.codes, Fp16Codes):
             return Queries(Fp16Queries(rows))
         return Queries(_ready_pq(self.codes, rows, threads))
+
+    def keys(self, slots: Rows) -> NDArray[np.float32]:
+        """What the codec knows of the keys of some slots: its distances are from these."""
+        codes = self.codes
+        if isinstance(codes, Fp16Codes):
+            return codes.keys[slots].view(np.float16).astype(np.float32)
+        words = [book[:, codes.codes[slots, part]].T for part, book in enumerate(codes.codebooks)]
+        decoded: NDArray[np.float32] = codes.centroids[codes.cells[slots]] + np.hstack(words)
+        return decoded
 
     def distances(
         self, queries: Queries, slots: NDArray[np.int64], threads: Threads
@@ -71,9 +80,15 @@ class Codec:
     ) -> None:
         """Measure slots[row, firsts[row]:lasts[row]] into the same places of `distances`.
 
-        This is done for the rows given; row `rows[i]` is measured from query `asking[i]`.
+        This is done for the rows given; row `rows[i]` is measured from query `asking[i]`. What is
+        no number is refused: walks would leave it out without a word.
         """
-        self.kernel(self.codes, queries.ready, asking, slots, distances, rows, firsts, lasts)
+        places = rows, firsts, lasts
+        if not self.kernel(self.codes, queries.ready, asking, slots, distances, *places):
+            raise DamagedStore(
+                "a distance is NaN: keys or codes of the automaton are damaged; `retomaton verify "
+                "STORE` finds where"
+            )
 
 
 def pq_codec(codes: PqCodes) -> Codec:

@@ -5,10 +5,15 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from retomaton_dist.codec.numbers import all_numbers
 from retomaton_dist.compiled import compiled, compiled_sums
 
 _MAGNITUDE = np.uint32(0x7FFF)
 _SIGN = np.uint32(0x8000)
+# From here on bits mean infinity or NaN; decoded as above they are 65,536 and more.
+_INFINITE = np.uint16(0x7C00)
+# So such a key is as far as this from any query below 49,152: only then is it worth a look.
+_SUSPICIOUS = np.float32(2.0**28)
 # A float16's exponent is 112 lower than the float32's that has the same bits shifted by 13.
 _SCALE = np.float32(2.0**112)
 
@@ -25,6 +30,15 @@ class Fp16Queries(NamedTuple):
     queries: NDArray[np.float32]
 
 
+@compiled
+def _has_none(key: NDArray[np.uint16]) -> bool:
+    """Whether some of a key's numbers is none."""
+    found = False
+    for j in range(key.shape[0]):
+        found |= key[j] & _INFINITE == _INFINITE
+    return found
+
+
 @compiled_sums
 def _measure(
     codes: Fp16Codes,
@@ -32,7 +46,7 @@ def _measure(
     slots: NDArray[np.int64],
     distances: NDArray[np.float32],
 ) -> None:
-    """Measure slots from one query; infinite for slots below 0."""
+    """Measure slots from one query; infinite for slots below 0, NaN for keys that are none."""
     for i in range(slots.shape[0]):
         if slots[i] < 0:
             distances[i] = np.float32(np.inf)
@@ -45,6 +59,8 @@ def _measure(
             shifted = ((bits & _SIGN) << np.uint32(16)) | ((bits & _MAGNITUDE) << np.uint32(13))
             difference = query[j] - np.uint32(shifted).view(np.float32) * _SCALE
             total += difference * difference
+        if total >= _SUSPICIOUS and _has_none(codes.keys[slot]):
+            total = np.float32(np.nan)
         distances[i] = total
 
 
@@ -58,9 +74,12 @@ def measure(
     rows: NDArray[np.int64],
     firsts: NDArray[np.int64],
     lasts: NDArray[np.int64],
-) -> None:
-    """The kernel of `Codec.measure`; slots below 0 are infinitely far."""
+) -> bool:
+    """The kernel of `Codec.measure`; slots below 0 are infinitely far. False: some is NaN."""
+    sound = True
     for i in range(rows.shape[0]):
         row, first, last = rows[i], firsts[rows[i]], lasts[rows[i]]
         query, some = ready.queries[asking[i]], slots[row, first:last]
         _measure(codes, query, some, distances[row, first:last])
+        sound = sound and all_numbers(distances[row, first:last])
+    return sound

@@ -5,6 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from retomaton_dist.codec.numbers import all_numbers
 from retomaton_dist.compiled import Whole, compiled, compiled_sums
 
 WORDS = 256
@@ -108,7 +109,7 @@ def _measure(
     distances: NDArray[np.float32],
     near: Fetched,
 ) -> None:
-    """Measure slots from one query; infinite for slots below 0 and for damaged entries."""
+    """Measure slots from one query; infinite for slots below 0, NaN for cells that are none."""
     table, query, to_cells = ready.tables[row], ready.queries[row], ready.cell_distances[row]
     for first in range(0, slots.shape[0], FETCH):
         some = slots[first : first + FETCH]
@@ -116,8 +117,11 @@ def _measure(
         _look_up(table, near, some.shape[0])
         for i in range(some.shape[0]):
             cell = np.int64(near.cells[i])
-            if some[i] < 0 or cell >= to_cells.shape[0]:
+            if some[i] < 0:
                 distances[first + i] = np.float32(np.inf)
+                continue
+            if cell >= to_cells.shape[0]:
+                distances[first + i] = np.float32(np.nan)
                 continue
             if np.isnan(to_cells[cell]):
                 # Two threads may both find out: they write the same number.
@@ -135,8 +139,9 @@ def measure(
     rows: NDArray[np.int64],
     firsts: NDArray[np.int64],
     lasts: NDArray[np.int64],
-) -> None:
-    """The kernel of `Codec.measure`; slots below 0 and damaged entries are infinitely far."""
+) -> bool:
+    """The kernel of `Codec.measure`; slots below 0 are infinitely far. False: some is NaN."""
+    sound = True
     near = Fetched(
         np.empty(FETCH, np.uint16),
         np.empty(FETCH, np.float32),
@@ -146,3 +151,5 @@ def measure(
         row, first, last = rows[i], firsts[rows[i]], lasts[rows[i]]
         some = slots[row, first:last]
         _measure(codes, ready, asking[i], some, distances[row, first:last], near)
+        sound = sound and all_numbers(distances[row, first:last])
+    return sound

@@ -12,6 +12,8 @@ from retomaton_dist.corpus.sources import Source
 from retomaton_dist.errors import BadInput, CorpusError
 
 REGEX = "regex:"
+# Tokens know their byte in the document by 32 bits; an end token stands one behind the last.
+LONGEST_DOCUMENT = (1 << 32) - 1
 
 
 @dataclass(frozen=True)
@@ -85,6 +87,7 @@ def _pieces(
         if source.kind == "parquet":
             yield from _row_groups(number, source)
         elif split.kind == "file":
+            check_length(source.name, source.bytes)
             yield Piece(number, 0, source.bytes), source.bytes
         else:
             for start in range(0, source.bytes, unit_bytes):
@@ -102,6 +105,15 @@ def _row_groups(number: int, source: Source) -> Iterator[tuple[Piece, int]]:
         raise CorpusError(f"{source.path} is no whole Parquet file: {error}") from error
     for group in range(metadata.num_row_groups):
         yield Piece(number, group, group + 1), metadata.row_group(group).total_byte_size
+
+
+def check_length(name: str, length: int) -> None:
+    """Refuse a document whose tokens' places do not fit their 32 bits."""
+    if length > LONGEST_DOCUMENT:
+        raise CorpusError(
+            f"document {name} has {length:,} bytes, and {LONGEST_DOCUMENT:,} are the most; cut it "
+            f"into several with --split line or --split regex:PATTERN"
+        )
 
 
 def _checked_pattern(pattern: str) -> str:

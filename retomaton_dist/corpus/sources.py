@@ -63,8 +63,10 @@ def _expand(item: str) -> Iterator[tuple[Path, str]]:
     try:
         if path.is_dir():
             yield from _below(path)
-        elif path.exists():
+        elif path.is_file():
             yield path, path.name
+        elif path.exists():
+            raise CorpusError(f"{path} is a pipe or a device, not a file; write its text to one")
         else:
             yield from _matches(item)
     except OSError as error:

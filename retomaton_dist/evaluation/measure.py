@@ -1,22 +1,26 @@
 """Measuring: from the points of curves to rows of results, with intervals over documents."""
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
+from retomaton_dist.analysis.resampling import Resampling
+from retomaton_dist.evaluation.possible import check_log_probabilities
 from retomaton_dist.methods.method import CurvePoint
+from retomaton_dist.methods.mixing import log_target
 from retomaton_dist.methods.mixture import Floats
+from retomaton_dist.methods.registry import METHODS
 from retomaton_dist.scores.scores import Scores
 from retomaton_dist.scores.walks import Walked
 from storage.canonical import Json
 
 LARGEST_LOSS = 700.0
-# Of the bootstrap: draws of documents, level of intervals, and the most places that are drawn from.
-DRAWS, LEVEL, MOST_GROUPS = 1000, 0.95, 10_000
+KNNLM = "knnlm"
+BASELINES = {method.baseline for method in METHODS.values()}
 
 
 @dataclass(frozen=True)
@@ -24,8 +28,13 @@ class Measured:
     """A point that was measured: its row of results, and what it is made of."""
 
     row: Json
-    searched: NDArray[np.bool_]
+    walked: Walked
     log_p: Floats
+
+    @property
+    def searched(self) -> NDArray[np.bool_]:
+        """Where it searched."""
+        return self.walked.searched
 
 
 @dataclass(frozen=True)
@@ -36,18 +45,27 @@ class Measurer:
     words: int
 
     @cached_property
-    def resampling(self) -> "Resampling":
+    def resampling(self) -> Resampling:
         """The draws that all intervals share."""
         return Resampling.of(self.documents)
 
-    def measure(self, point: CurvePoint, scores: Scores, baseline: Floats | None) -> Measured:
-        """Score every token as the point would; `baseline` is what its ratio is taken to."""
-        walked = _walked(point, scores)
-        log_p = point.mixing(scores, walked)
+    def measure(
+        self, point: CurvePoint, scores: Scores, baselines: Mapping[str, Floats]
+    ) -> Measured:
+        """Score every token as the point would; ratios are taken to `baselines`, if they ran.
+
+        `against` is to the method's own baseline, `against_knnlm` to plain kNN-LM.
+        """
+        walked = walked_by(point, scores)
+        log_p = log_target(point.mixing, scores, walked)
+        check_log_probabilities(log_p, point.method)
         row = {**self._described(point), **self._counted(point, walked.searched)}
         row |= self._perplexities(log_p)
-        row["against_knnlm"] = None if baseline is None else self._ratio(log_p, baseline)
-        return Measured(row, walked.searched, log_p)
+        row["baseline"] = METHODS[point.method].baseline
+        for name, other in (("against", row["baseline"]), ("against_knnlm", KNNLM)):
+            known = baselines.get(other)
+            row[name] = None if known is None else self._ratio(log_p, known)
+        return Measured(row, walked.without_sums(), log_p)
 
     def _described(self, point: CurvePoint) -> Json:
         spec, facts = point.spec, point.facts
@@ -99,19 +117,19 @@ def measure_all(
 ) -> Iterator[tuple[CurvePoint, Scores, Measured]]:
     """Measure points in order, one at a time, so that scores need not be in memory together.
 
-    kNN-LM with all its searches is what later points are compared with.
+    Methods that others are compared with come before them, and with all their searches first.
     """
     measurer: Measurer | None = None
-    baseline: Floats | None = None
+    baselines: dict[str, Floats] = {}
     for point, scores in points:
         measurer = measurer or Measurer(scores.document, words)
-        measured = measurer.measure(point, scores, baseline)
-        if point.method == "knnlm" and baseline is None:
-            baseline = measured.log_p
+        measured = measurer.measure(point, scores, baselines)
+        if point.method in BASELINES:
+            baselines.setdefault(point.method, measured.log_p)
         yield point, scores, measured
 
 
-def _walked(point: CurvePoint, scores: Scores) -> Walked:
+def walked_by(point: CurvePoint, scores: Scores) -> Walked:
     """What the point's walk came to; where its gate is closed there is nothing."""
     if point.spec is None:
         return Walked.empty((len(scores),), len(scores.temperatures))
@@ -142,50 +160,3 @@ def _exponential(loss: float) -> float | None:
 
 def _plain(threshold: float) -> float | str:
     return threshold if math.isfinite(threshold) else "inf"
-
-
-@dataclass(frozen=True)
-class Resampling:
-    """How often each document is in each draw: the same draws for all methods, so that they pair.
-
-    A text of one document has no intervals.
-    """
-
-    counts: Floats
-    draws: NDArray[np.float32]
-
-    @classmethod
-    def of(cls, documents: NDArray[np.int32], seed: int = 0) -> "Resampling":
-        """Draw documents with repetition; `documents` is the document of every row, in order."""
-        _, sizes = np.unique(documents, return_counts=True)
-        # Neighbours share a place where there are very many, so that draws stay small.
-        groups = np.arange(len(sizes)) * min(len(sizes), MOST_GROUPS) // len(sizes)
-        counts = np.bincount(groups, sizes).astype(np.float64)
-        number, random = len(counts), np.random.default_rng(seed)
-        draws = np.zeros((DRAWS if number > 1 else 0, number), np.float32)
-        for draw in draws:
-            draw[:] = np.bincount(random.integers(0, number, number), minlength=number)
-        return cls(counts, draws)
-
-    def totals(self, rows: Floats) -> Floats:
-        """Sums of rows by document."""
-        ends = np.cumsum(self.counts).astype(np.int64)
-        return np.add.reduceat(rows, np.concatenate([[0], ends[:-1]]))
-
-    def interval(self, log_p: Floats) -> tuple[float, float] | None:
-        """Interval of exp(-mean log p)."""
-        return self._between(self._means(log_p))
-
-    def ratio(self, log_p: Floats, other: Floats) -> tuple[float, float] | None:
-        """Interval of the ratio of two perplexities over the same draws."""
-        return self._between(self._means(log_p) - self._means(other))
-
-    def _means(self, log_p: Floats) -> Floats:
-        found: Floats = -(self.draws @ self.totals(log_p)) / (self.draws @ self.counts)
-        return found
-
-    def _between(self, logs: Floats) -> tuple[float, float] | None:
-        if not len(logs):
-            return None
-        low, high = np.exp(np.quantile(logs, [(1 - LEVEL) / 2, (1 + LEVEL) / 2]))
-        return float(low), float(high)

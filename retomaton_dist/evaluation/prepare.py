@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from retomaton_dist.errors import BadInput, DamagedStore
+from retomaton_dist.evaluation.kept_calibration import KeptCalibration
 from retomaton_dist.evaluation.reading import TextReader
 from retomaton_dist.evaluation.score_worker import Retrieval
 from retomaton_dist.lm.identity import ModelIdentity, identify
@@ -18,6 +19,7 @@ from retomaton_dist.search.layout import IndexFiles
 from retomaton_dist.settings import EvaluateSettings, ModelSettings, WalkSettings
 from retomaton_dist.settings.evaluate import listed
 from storage.canonical import Json
+from storage.checked import check_stage
 from storage.corpus import Corpus
 from storage.store import Store
 from storage.verify import verify
@@ -40,6 +42,7 @@ class Prepared:
     tokenizer: Tokenizer
     device: str
     retrieval: Retrieval
+    kept: KeptCalibration | None = None
 
     @property
     def automata(self) -> tuple[str, ...]:
@@ -49,7 +52,8 @@ class Prepared:
     @property
     def taus(self) -> tuple[float, ...] | None:
         """Thresholds that were named, or powers of two; None: found out on the calibration text."""
-        if self.settings.taus is None and not self.settings.calibrate_on:
+        uncalibrated = self.kept is None and not self.settings.calibrate_on
+        if self.settings.taus is None and uncalibrated:
             return POWERS
         return self.settings.taus
 
@@ -89,13 +93,21 @@ def prepare(
 ) -> Prepared:
     """Check everything that can be checked before a text is read."""
     store = Store.open(Path(path).resolve())
+    kept = KeptCalibration.open(store, settings.calibration) if settings.calibration else None
     methods = usable_methods(settings, store)
-    automata = choose_automata(settings.automata, store)
+    names = settings.automata
+    if kept is not None:
+        methods = _calibrated_methods(methods, kept, settings)
+        names = names or ",".join(kept.automata)
+        _check_alike(kept, walk, listed(names))
+    automata = choose_automata(names, store)
     entries = store.stage("extract").facts["entries"]
     if walk.k > entries:
         raise BadInput(f"--k {walk.k}: the store has {entries:,} entries; choose 1..{entries}")
     index, suffixes = _index(methods, settings, store), _suffixes(methods, settings, store)
-    outlined, tokenizer = _model(store, settings)
+    outlined, tokenizer = store_model(
+        store, settings.model, settings.device, trust_remote_code=settings.trust_remote_code
+    )
     device = settings.device or store.stage("extract").config["device"]
     if device == "cuda" and not session.has_gpu():
         raise BadInput("the store's keys were made on a GPU and there is none; use --device cpu")
@@ -110,8 +122,40 @@ def prepare(
         settings.served,
         walk,
         session.settings.threads,
+        verify=not settings.no_verify,
     )
-    return Prepared(store, settings, methods, outlined, tokenizer, device, retrieval)
+    if not settings.no_verify:
+        # Duplicates are looked for in the corpus, and its tokens are counted.
+        check_stage(store, "tokenize")
+        retrieval.check()
+    return Prepared(store, settings, methods, outlined, tokenizer, device, retrieval, kept)
+
+
+def _calibrated_methods(
+    methods: list[Method], kept: KeptCalibration, settings: EvaluateSettings
+) -> list[Method]:
+    """Those that a calibration knows; one that was named and that it does not know is refused."""
+    if settings.methods is not None:
+        for method in methods:
+            kept.check(method.name)
+    return [method for method in methods if method.name in kept.found]
+
+
+def _check_alike(kept: KeptCalibration, walk: WalkSettings, automata: list[str]) -> None:
+    """Refuse a walk or an automaton that a calibration was not made with."""
+    for name in automata:
+        if name not in kept.automata:
+            raise BadInput(
+                f"calibration {kept.name!r} was made with {', '.join(kept.automata)}, not with "
+                f"{name!r}; make another: `retomaton calibrate`"
+            )
+    made = asdict(kept.walk)
+    for name, value in asdict(walk).items():
+        if made[name] != value:
+            raise BadInput(
+                f"calibration {kept.name!r} was made with {name} {made[name]}, now it is {value}: "
+                f"give the same, or make another: `retomaton calibrate`"
+            )
 
 
 def usable_methods(settings: EvaluateSettings, store: Store) -> list[Method]:
@@ -158,17 +202,19 @@ def _suffixes(methods: list[Method], settings: EvaluateSettings, store: Store) -
     return settings.suffixes
 
 
-def _model(store: Store, settings: EvaluateSettings) -> tuple[ModelOutline, Tokenizer]:
+def store_model(
+    store: Store, place: str | None, device: str | None, *, trust_remote_code: bool
+) -> tuple[ModelOutline, Tokenizer]:
     """The model that the store's keys were made with, where it is now; another one is refused."""
     stage = store.stage("extract")
     made = ModelIdentity.from_facts(stage.facts.get("identity"))
     spec, tokenizer = identify(
         ModelSettings(
-            model=settings.model or made.place,
-            revision=None if settings.model else made.revision,
+            model=place or made.place,
+            revision=None if place else made.revision,
             key=stage.config["key"],
-            dtype=stage.config["dtype"] if settings.device is None else None,
-            trust_remote_code=settings.trust_remote_code,
+            dtype=stage.config["dtype"] if device is None else None,
+            trust_remote_code=trust_remote_code,
         )
     )
     if spec.identity.weights != made.weights:
@@ -177,6 +223,15 @@ def _model(store: Store, settings: EvaluateSettings) -> tuple[ModelOutline, Toke
             f"or config differ): queries and keys would not match; name the right one with --model"
         )
     return outline(spec), tokenizer
+
+
+def check_tokenizer(store: Store, identity: ModelIdentity) -> None:
+    """Refuse another tokenizer than the store's: its tokens would be others."""
+    if identity.tokenizer != store.stage("tokenize").config["tokenizer"]:
+        raise BadInput(
+            f"the tokenizer of {identity} is not the one that {store.path} was made with: "
+            f"the text would have other tokens; use the store's model"
+        )
 
 
 def choose_automata(names: str | None, store: Store) -> tuple[str, ...]:

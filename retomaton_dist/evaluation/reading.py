@@ -92,11 +92,11 @@ class TextReader(ModelReader):
     def read(self, spans: Sequence[Span]) -> Reading:
         """Read the positions of the spans, which follow each other by rows."""
         rows = sum(span.last - span.first for span in spans)
-        made = Reading(
-            np.empty((rows, self.lm.dimension), np.float16),
-            *self._tokens(spans, rows),
-            *(np.empty(rows, np.float32) for _ in range(3)),
-        )
+        tokens, previous = self._tokens(spans, rows)
+        log_lm, entropy, confidence = (np.empty(rows, np.float32) for _ in range(3))
+        queries = np.empty((rows, self.lm.dimension), np.float16)
+        favourites = np.empty(rows, np.int32)
+        made = Reading(queries, tokens, previous, log_lm, entropy, confidence, favourites)
         for inputs, kept in self.windows.batches(spans):
             keys, logits = self.lm.keys_and_logits(torch.from_numpy(inputs))
             for row, item in enumerate(kept):
@@ -104,7 +104,8 @@ class TextReader(ModelReader):
                 self._keep(made, slice(item.first, item.last), keys[row, place], logits[row, place])
         if not np.isfinite(made.queries).all():
             raise ModelError(
-                "a query is NaN or beyond float16's range; is it the model of the store?"
+                "a query is NaN or beyond float16's range (65,504), though no key of the store is: "
+                "make the store with another --key, or leave that text out"
             )
         return made
 
@@ -130,11 +131,14 @@ class TextReader(ModelReader):
             _scores(logits[first : first + ROWS_AT_ONCE], wanted[first : first + ROWS_AT_ONCE])
             for first in range(0, len(wanted), ROWS_AT_ONCE)
         ]
-        made.log_lm[rows], made.entropy[rows], made.confidence[rows] = torch.cat(parts, 1).cpu()
+        found = torch.cat([scores for scores, _ in parts], 1).cpu()
+        made.log_lm[rows], made.entropy[rows], made.confidence[rows] = found
+        made.favourites[rows] = torch.cat([favourites for _, favourites in parts]).cpu()
 
 
-def _scores(logits: Tensor, tokens: Tensor) -> Tensor:
-    """Log-probability of the token, entropy and largest log-probability: [3, rows]."""
+def _scores(logits: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor]:
+    """Log-probability of the token, entropy and the largest one: [3, rows]; and whose that is."""
     logs = torch.log_softmax(logits.float(), dim=-1)
     entropy = -(logs.exp() * logs).nan_to_num(0.0).sum(-1)
-    return torch.stack([logs.gather(1, tokens[:, None])[:, 0], entropy, logs.amax(-1)])
+    largest, favourites = logs.max(-1)
+    return torch.stack([logs.gather(1, tokens[:, None])[:, 0], entropy, largest]), favourites

@@ -1,15 +1,21 @@
 """Measuring all methods from the scores of an evaluation, without a model or Ray."""
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from retomaton_dist.errors import BadInput, NotAStore
 from retomaton_dist.evaluation import calibration as calibrating
-from retomaton_dist.evaluation.measure import Measured, measure_all
-from retomaton_dist.evaluation.run import SETTINGS, SWEEP, TOKENIZER
+from retomaton_dist.evaluation.calibration_pass import SWEEP
+from retomaton_dist.evaluation.measure import measure_all
+from retomaton_dist.evaluation.recalibration import recalibrate
+from retomaton_dist.evaluation.retraining import retrain
+from retomaton_dist.evaluation.run import SETTINGS, TOKENIZER
 from retomaton_dist.evaluation.score import seconds_of
+from retomaton_dist.evaluation.shortlist import Listed, Shortlist
 from retomaton_dist.lm.tokenizer import decoder
+from retomaton_dist.methods.constant import with_constants
 from retomaton_dist.methods.method import Calibrated, CurvePoint, Restart, Setup
 from retomaton_dist.methods.registry import choose_methods
 from retomaton_dist.scores.scores import Scores
@@ -20,10 +26,11 @@ from storage.store import Store
 
 RESULTS = "results.json"
 _REMEDY = "delete it and run the same evaluation again: its scores are kept"
-# The walk that runs and sequences are shown for saves about so many searches.
-SHOWN_FOSS = 0.5
+# Four digits of a temperature are shown.
+SHOWN_DIGITS = 1e-3
 HEAD = (
-    "method", "states", "tau", "sigma", "FoSS", "perplexity", "95 % interval", "against kNN-LM",
+    "method", "states", "tau", "sigma", "FoSS", "perplexity", "95 % interval", "matched baseline",
+    "against it", "against knnlm",
 )  # fmt: skip
 
 
@@ -75,18 +82,10 @@ class Evaluation:
         self, changed: ReportSettings = AS_CALIBRATED
     ) -> Iterator[tuple[CurvePoint, Scores]]:
         """Every point with the scores that it is measured from."""
-        _check_scored_for(changed, self.temperatures)
+        changed = _scored_for(changed, self.temperatures)
         found = calibrating.read(self.path)
         assert found is not None, "settings are written after calibration"
-        kept = self.settings["setup"]
-        setup = Setup(
-            tuple(kept["automata"]),
-            {name: tuple(map(float, listed)) for name, listed in kept["taus"].items()},
-            {
-                name: tuple(Restart(*map(float, restart)) for restart in listed)
-                for name, listed in kept.get("restarts", {}).items()
-            },
-        )
+        setup = _setup_of(self.settings["setup"])
         live, text = self.settings["mode"] == "live", self.text
         opened: dict[str, Scores] = {}
         for method in choose_methods(",".join(self.settings["methods"])):
@@ -106,29 +105,75 @@ class Evaluation:
 
 def measure_evaluation(
     evaluation: Evaluation, changed: ReportSettings = AS_CALIBRATED
-) -> tuple[Measured | None, Scores | None]:
-    """Write results.json; return the point that a closer look is worth, and its scores."""
+) -> Shortlist:
+    """Write results.json; return the points that a closer look is worth."""
     text, live = evaluation.text, evaluation.settings["mode"] == "live"
     points, words = evaluation.points(changed), evaluation.settings["text"]["words"]
-    rows, shown = [], None
+    rows, listed = [], Shortlist(evaluation.settings["setup"]["automata"][0])
     for point, scores, measured in measure_all(points, words):
         seconds = seconds_of(text, point.pass_name) if live else None
         rows.append({**measured.row, "seconds": seconds})
-        shown = _nearer(shown, (measured, scores), evaluation.settings["setup"]["automata"][0])
+        listed.offer(Listed(point, measured, scores))
     facts = evaluation.settings["text"]
     whole = seconds_of(text, SWEEP) if not live else None
     summary = {name: facts[name] for name in ("positions", "words", "documents", "caps")}
     found = {"rows": rows, "mode": evaluation.settings["mode"], "seconds": whole, **summary}
+    found["reliability"] = listed.reliabilities()
+    if replace(changed, retrain=0) == AS_CALIBRATED:
+        found["recalibrated"] = _recalibrated(evaluation, listed)
+    if changed.retrain:
+        found["retrained"] = _retrained(evaluation, listed, changed.retrain)
     canonical.write(evaluation.path / RESULTS, found)
-    return shown if shown else (None, None)
+    return listed
 
 
-def _check_scored_for(changed: ReportSettings, temperatures: list[float]) -> None:
-    if changed.temperature is not None and changed.temperature not in temperatures:
-        grid = ", ".join(f"{degree:g}" for degree in temperatures)
+def _recalibrated(evaluation: Evaluation, listed: Shortlist) -> list[Json]:
+    """How much results depend on the calibration text; nothing if constants were given."""
+    given = evaluation.settings["evaluate"]
+    if not (evaluation.path / "calibration").exists() or given["lambda_"] or given["temperature"]:
+        return []
+    calibration = Scores.open(Store.open(evaluation.path / "calibration"), SWEEP)
+    return recalibrate(listed.with_baselines(), calibration)
+
+
+def _retrained(evaluation: Evaluation, listed: Shortlist, times: int) -> list[Json]:
+    """How much learned mixing depends on the calibration text and on its seed."""
+    folder = evaluation.path / "calibration"
+    if not folder.exists():
         raise BadInput(
-            f"--temperature {changed.temperature:g}: the text was scored for {grid}; choose one"
+            f"--retrain: {evaluation.path} has no calibration text of its own to learn from; "
+            f"evaluate with --calibrate-on"
         )
+    found = calibrating.read(evaluation.path)
+    assert found is not None, "settings are written after calibration"
+    calibration = Scores.open(Store.open(folder), SWEEP)
+    setup = _setup_of(evaluation.settings["calibrated_for"])
+    return retrain(listed.with_baselines(), calibration, setup, found, times)
+
+
+def _setup_of(kept: Json) -> Setup:
+    """The thresholds that an evaluation has written down."""
+    return Setup(
+        tuple(kept["automata"]),
+        {name: tuple(map(float, listed)) for name, listed in kept["taus"].items()},
+        {
+            name: tuple(Restart(*map(float, restart)) for restart in listed)
+            for name, listed in kept.get("restarts", {}).items()
+        },
+    )
+
+
+def _scored_for(changed: ReportSettings, temperatures: list[float]) -> ReportSettings:
+    """The same with a temperature that the text was scored for, to the digits that are shown."""
+    if changed.temperature is None:
+        return changed
+    for degree in temperatures:
+        if math.isclose(degree, changed.temperature, rel_tol=SHOWN_DIGITS):
+            return replace(changed, temperature=degree)
+    grid = ", ".join(f"{degree:.4g}" for degree in temperatures)
+    raise BadInput(
+        f"--temperature {changed.temperature:g}: the text was scored for {grid}; choose one"
+    )
 
 
 def _changed(calibrated: Calibrated, changed: ReportSettings) -> Calibrated:
@@ -140,28 +185,7 @@ def _changed(calibrated: Calibrated, changed: ReportSettings) -> Calibrated:
         "temperature": changed.temperature,
         "pointer_weight": changed.pointer_weight,
     }
-    return replace(calibrated, facts=_replaced(calibrated.facts, given))
-
-
-def _replaced(facts: Json, given: Json) -> Json:
-    changed: Json = {}
-    for name, value in facts.items():
-        if isinstance(value, dict):
-            changed[name] = _replaced(value, given)
-        else:
-            changed[name] = value if given.get(name) is None else given[name]
-    return changed
-
-
-def _nearer(
-    best: tuple[Measured, Scores] | None, found: tuple[Measured, Scores], automaton: str
-) -> tuple[Measured, Scores] | None:
-    """Of the plain walks of the main automaton, the one whose FoSS is nearest to that shown."""
-    row = found[0].row
-    if row["method"] != "retomaton" or row["clustering"] != automaton:
-        return best
-    distance = abs(row["foss"] - SHOWN_FOSS)
-    return found if best is None or distance < abs(best[0].row["foss"] - SHOWN_FOSS) else best
+    return replace(calibrated, facts=with_constants(calibrated.facts, given))
 
 
 def results_table(rows: Sequence[Json]) -> str:
@@ -178,7 +202,7 @@ def results_table(rows: Sequence[Json]) -> str:
 
 
 def _cells(row: Json) -> tuple[str, ...]:
-    interval, against = row["interval"], row["against_knnlm"]
+    interval, against = row["interval"], row["against"]
     return (
         row["method"],
         row["clustering"] or "",
@@ -187,8 +211,14 @@ def _cells(row: Json) -> tuple[str, ...]:
         f"{row['foss']:.3f}",
         f"{row['perplexity']:.2f}",
         f"{interval[0]:.2f} - {interval[1]:.2f}" if interval else "",
-        f"{against['ratio'] - 1:+.1%}" if against else "",
+        row["baseline"] if against else "",
+        _change(against),
+        _change(row["against_knnlm"]),
     )
+
+
+def _change(against: Json | None) -> str:
+    return f"{against['ratio'] - 1:+.1%}" if against else ""
 
 
 def _threshold(value: float | str | None) -> str:

@@ -8,45 +8,68 @@ Both folders are stores, so that a killed evaluation goes on where it was, and o
 refused by name.
 """
 
-import math
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from retomaton_dist.errors import BadInput
 from retomaton_dist.evaluation import calibration as calibrating
-from retomaton_dist.evaluation.calibration import (
-    COARSE,
-    COARSE_RESTARTS,
-    SIGMAS,
-    measured_foss,
-    restart_for,
-    spread_taus,
-    tau_for,
-    try_restarts,
-    unbeaten_restarts,
+from retomaton_dist.evaluation.calibrate import calibrate_store
+from retomaton_dist.evaluation.calibration_pass import (
+    SWEEP,
+    calibration_pass,
+    coarse_setup,
+    needs_foss,
 )
+from retomaton_dist.evaluation.duplicates import ChosenText, look_for_duplicates
 from retomaton_dist.evaluation.prepare import Prepared, described, prepare
 from retomaton_dist.evaluation.score import ScorePlan, choose_documents
 from retomaton_dist.evaluation.score_worker import Pass, ScoreJob
-from retomaton_dist.evaluation.text import TextPlan, check_apart, plan_text
+from retomaton_dist.evaluation.temperatures import temperatures_of, with_neighbours
+from retomaton_dist.evaluation.text import TextPlan, check_apart, digests_of, plan_text
+from retomaton_dist.evaluation.thresholds import (
+    Thresholds,
+    TriedRestart,
+    restart_for,
+    share_of,
+    spread_taus,
+    tau_for,
+    unbeaten_restarts,
+)
 from retomaton_dist.methods.method import CurvePoint, Restart, Setup
-from retomaton_dist.methods.token_statistics import TokenStatistics
+from retomaton_dist.runtime.progress import say
 from retomaton_dist.runtime.session import Session
 from retomaton_dist.runtime.threads import torch_limited
-from retomaton_dist.scores.scores import Scores
-from retomaton_dist.scores.walks import WalkSpec, each_once
-from retomaton_dist.settings import EvaluateSettings, WalkSettings, WorkerSettings
-from retomaton_dist.stages.runner import made_with, run_stage
+from retomaton_dist.scores.walks import each_once
+from retomaton_dist.settings import (
+    CalibrateSettings,
+    EvaluateSettings,
+    WalkSettings,
+    WorkerSettings,
+)
+from retomaton_dist.stages.runner import check_settings, made_with, run_stage
 from storage import canonical, files
 from storage.canonical import Json
 from storage.store import Store, StoreWriter, writing
 
 SETTINGS = "settings.json"
 TOKENIZER = "tokenizer.json"
-SWEEP = "sweep"
-# Temperatures that are tried on calibration text: every reasonable scale of keys.
-GRID = tuple(2.0**power for power in range(-6, 13))
+
+
+@dataclass(frozen=True)
+class Basis:
+    """What methods were found to need, and what thresholds came to: a text is evaluated with it.
+
+    Without `thresholds` only those that are named can be evaluated. `inputs` are what it was found
+    from, `tried` which temperatures were.
+    """
+
+    found: calibrating.Found
+    setup: Setup
+    thresholds: Thresholds | None
+    inputs: Json
+    tried: Json
 
 
 @dataclass(frozen=True)
@@ -62,40 +85,80 @@ def run_evaluation(
 ) -> Path:
     """Score and calibrate; everything is checked before anything is written. Return the folder."""
     with Session(workers) as session:
+        if settings.calibration and settings.calibrate_on:
+            made = CalibrateSettings.of_evaluation(settings)
+            calibrate_store(store, made, walk, session)
         prepared = prepare(store, settings, walk, session)
         out = _folder(prepared)
         texts = _texts(prepared, out)
-        calibrated_scores, setup = _calibration_pass(prepared, texts, out, session)
-        inputs = _calibration_inputs(out, prepared, setup, calibrated_scores)
-        methods = prepared.methods
-        with torch_limited(workers.threads):
-            found = calibrating.calibrate(out, methods, calibrated_scores, setup, inputs)
+        basis = _basis(prepared, texts, out, session)
+        found, inputs = basis.found, basis.inputs
         chosen = _with_restarts(
-            _with_taus(setup, prepared, calibrated_scores), prepared, calibrated_scores
+            _with_taus(basis.setup, prepared, basis.thresholds), prepared, basis.thresholds
         )
         points = [
-            point for method in methods for point in method.points(chosen, found[method.name])
+            point
+            for method in prepared.methods
+            for point in method.points(chosen, found[method.name])
         ]
-        temperatures = _temperatures(calibrating.temperatures_of(found))
+        temperatures = with_neighbours(temperatures_of(found))
         with writing(out / "text") as writer:
-            facts = _text_pass(writer, prepared, texts.text, points, temperatures, session)
+            held = _held_out(prepared, texts, out)
+            facts = _text_pass(writer, prepared, texts.text, points, temperatures, held, session)
         if calibrating.read(out, inputs) is None:
             calibrating.keep(out, found, inputs)
         # What the report shows of tokens, it decodes with this: no model is needed then.
         files.write(out / TOKENIZER, prepared.tokenizer.to_json().encode())
-        canonical.write(out / SETTINGS, _record(prepared, texts, chosen, facts, session))
+        edges = {} if prepared.kept else basis.tried.get("edges", {})
+        for line, places in edges.items():
+            say(f"note: {line}: {', '.join(places)}")
+        record = _record(prepared, texts, chosen, facts, session)
+        learned_from = _thresholds(basis.setup)
+        canonical.write(
+            out / SETTINGS, {**record, "tried": basis.tried, "calibrated_for": learned_from}
+        )
     return out
+
+
+def _basis(prepared: Prepared, texts: Texts, out: Path, session: Session) -> Basis:
+    """From the store's calibration that was named, from held-out text, or as given."""
+    methods = prepared.methods
+    names = [method.name for method in methods]
+    if prepared.kept is not None:
+        kept = prepared.kept
+        found: calibrating.Found = {name: kept.found[name] for name in names}
+        inputs: Json = {"calibration": kept.name, "digest": kept.digest, "methods": names}
+        return Basis(found, coarse_setup(prepared), kept.thresholds, inputs, kept.tried)
+    scored, setup = None, coarse_setup(prepared)
+    if texts.calibration is not None:
+        scored = calibration_pass(prepared, texts.calibration, out / "calibration", session)
+    inputs = {
+        "scores": scored.store.stage("score").digest if scored else None,
+        "methods": names,
+        "lambda": setup.weight,
+        "temperature": setup.temperature,
+        "pointer_weight": setup.pointer_weight,
+    }
+    scores = scored.scores if scored else None
+    with torch_limited(session.settings.threads):
+        found = calibrating.calibrate(out, methods, scores, setup, inputs)
+    if scored is None:
+        return Basis(found, setup, None, inputs, {})
+    thresholds = scored.thresholds(restarts=prepared.restarts_by_suffix)
+    return Basis(found, setup, thresholds, inputs, scored.tried(found))
 
 
 def _texts(prepared: Prepared, out: Path) -> Texts:
     settings = prepared.settings
     text = plan_text("--text", settings.text, out / "text", prepared)
-    if not settings.calibrate_on:
+    if prepared.kept is not None and not settings.same_text:
+        check_apart(text, prepared.kept.sources)
+    if prepared.kept is not None or not settings.calibrate_on:
         return Texts(text, None)
     place = out / "calibration"
     held = plan_text("--calibrate-on", settings.calibrate_on, place, prepared)
     if not settings.same_text:
-        check_apart(text, held)
+        check_apart(text, digests_of(held))
     return Texts(text, held)
 
 
@@ -111,108 +174,61 @@ def _folder(prepared: Prepared) -> Path:
     return out
 
 
-def _calibration_pass(
-    prepared: Prepared, texts: Texts, out: Path, session: Session
-) -> tuple[Scores | None, Setup]:
-    setup = _setup(prepared)
-    if texts.calibration is None:
-        return None, setup
-    methods = prepared.methods
-    wanted = [spec for method in methods for spec in method.calibration_walks(setup)]
-    if _needs_foss(prepared):
-        wanted += [spec for method in methods for spec in method.walks(setup)]
-    with writing(out / "calibration") as writer:
-        corpus = texts.calibration.tokenize(writer, session)
-        job = ScoreJob(
-            prepared.reader(corpus),
-            prepared.retrieval,
-            (Pass(SWEEP, tuple(each_once(wanted))),),
-            _grid(prepared.settings),
-            any(method.uses_queries for method in methods),
-        )
-        limit = prepared.settings.calibration_positions
-        _score(writer, prepared, job, choose_documents(corpus.lengths, limit), session)
-    return Scores.open(Store.open(out / "calibration"), SWEEP), setup
-
-
-def _needs_foss(prepared: Prepared) -> bool:
-    return prepared.taus is None or bool(prepared.settings.targets)
-
-
-def _setup(prepared: Prepared) -> Setup:
-    """What methods are calibrated with; thresholds that are `auto` or targets are still coarse."""
-    settings, automata = prepared.settings, prepared.automata
-    taus = COARSE if _needs_foss(prepared) or prepared.taus is None else prepared.taus
-    return Setup(
-        automata,
-        {name: tuple(sorted({*taus, math.inf})) for name in automata},
-        dict.fromkeys(automata, _coarse_restarts(prepared)),
-        weight=settings.lambda_,
-        temperature=settings.temperature,
-        pointer_weight=prepared.retrieval.settings.pointer_weight,
-        statistics=lambda: _statistics(prepared),
-    )
-
-
-def _statistics(prepared: Prepared) -> TokenStatistics:
-    corpus = prepared.store.corpus()
-    vocabulary = max(corpus.vocabulary, prepared.outlined.vocabulary)
-    return TokenStatistics.of_corpus(corpus, vocabulary)
-
-
-def _with_taus(setup: Setup, prepared: Prepared, scores: Scores | None) -> Setup:
+def _with_taus(setup: Setup, prepared: Prepared, thresholds: Thresholds | None) -> Setup:
     """The thresholds to evaluate: those named, those with the FoSS asked for, or spread ones."""
     taus, targets = prepared.taus, prepared.settings.targets
-    if scores is None or not _needs_foss(prepared):
+    if thresholds is None or not needs_foss(prepared):
         assert taus is not None, "without calibration text there is a default"
         return replace(setup, taus=dict.fromkeys(prepared.automata, taus))
     chosen = {}
     for name in prepared.automata:
-        coarse = [tau for tau in setup.taus[name] if WalkSpec(name, tau).label in scores.walks]
-        if not coarse:
+        curve = thresholds.curves.get(name)
+        if curve is None:
             # No method that was asked for has a curve by tau.
             chosen[name] = setup.taus[name]
             continue
-        foss = measured_foss(scores, name, coarse)
-        named = taus or (() if targets else spread_taus(coarse, foss))
-        met = {tau_for(target, coarse, foss) for target in targets}
+        named = taus or (() if targets else spread_taus(curve.taus, curve.foss))
+        met = {tau_for(target, curve.taus, curve.foss) for target in targets}
         chosen[name] = tuple(sorted({*named, *met}))
     return replace(setup, taus=chosen)
 
 
-def _coarse_restarts(prepared: Prepared) -> tuple[Restart, ...]:
-    """Pairs of tau and sigma that are tried on the calibration text, or all if there is none."""
-    if not prepared.restarts_by_suffix:
-        return ()
-    taus, sigmas = prepared.taus or COARSE_RESTARTS, prepared.settings.sigmas or SIGMAS
-    return tuple(Restart(tau, sigma) for tau in taus for sigma in sigmas)
-
-
-def _with_restarts(setup: Setup, prepared: Prepared, scores: Scores | None) -> Setup:
+def _with_restarts(setup: Setup, prepared: Prepared, thresholds: Thresholds | None) -> Setup:
     """The pairs to evaluate: all that were named, or those that did best on held-out text."""
     settings = prepared.settings
-    if scores is None or not prepared.restarts_by_suffix:
+    if thresholds is None or not prepared.restarts_by_suffix:
         return setup
     chosen = {}
     for name in prepared.automata:
-        tried = try_restarts(scores, name, setup)
-        everything = [item.restart for item in tried]
-        named = everything if settings.taus and settings.sigmas else unbeaten_restarts(tried)
+        tried = thresholds.tried[name]
+        given = bool(settings.taus), bool(settings.sigmas)
+        everything = any(given) if prepared.kept else all(given)
+        named = _named_restarts(setup, name, tried) if everything else unbeaten_restarts(tried)
         met = [restart_for(target, tried) for target in settings.targets]
         chosen[name] = tuple(dict.fromkeys(met or named))
     return replace(setup, restarts=chosen)
 
 
-def _grid(settings: EvaluateSettings) -> tuple[float, ...]:
-    if settings.temperature is None:
-        return GRID
-    return tuple(settings.temperature * factor for factor in (0.25, 0.5, 1.0, 2.0, 4.0))
+def _named_restarts(setup: Setup, automaton: str, tried: Sequence[TriedRestart]) -> list[Restart]:
+    """The pairs of the setup, with the shares that they or the nearest had on held-out text."""
+    known = {one.restart.sigma for one in tried}
+    for restart in setup.restarts[automaton]:
+        if restart.sigma not in known:
+            shown = ", ".join(f"{sigma:g}" for sigma in sorted(known))
+            raise BadInput(f"--sigma {restart.sigma:g}: it was calibrated for {shown}")
+    return [
+        Restart(tau, sigma, share_of(tau, sigma, tried))
+        for tau, sigma, _ in setup.restarts[automaton]
+    ]
 
 
-def _temperatures(degrees: set[float]) -> tuple[float, ...]:
-    """What methods settled on and, so that it can be varied afterwards, what lies around it."""
-    around = (0.5, 1.0, 2.0)
-    return tuple(sorted({degree * factor for degree in degrees for factor in around} or {1.0}))
+def _held_out(prepared: Prepared, texts: Texts, out: Path) -> dict[str, ChosenText]:
+    """The documents that methods were calibrated on, if there are any."""
+    if texts.calibration is None:
+        return {}
+    store = Store.open(out / "calibration")
+    limit = prepared.settings.calibration_positions
+    return {"calibration": ChosenText(store, choose_documents(store.corpus().lengths, limit))}
 
 
 def _text_pass(
@@ -221,14 +237,20 @@ def _text_pass(
     text: TextPlan,
     points: list[CurvePoint],
     temperatures: tuple[float, ...],
+    held: dict[str, ChosenText],
     session: Session,
 ) -> Json:
+    """Score the evaluated text, after a look at what it shares with the others (`held`)."""
     corpus = text.tokenize(writer, session)
     documents = choose_documents(corpus.lengths, prepared.settings.positions)
     keeps = any(method.uses_queries for method in prepared.methods)
     passes = _passes(points, live=prepared.settings.mode == "live")
     job = ScoreJob(prepared.reader(corpus), prepared.retrieval, passes, temperatures, keeps)
-    facts = _score(writer, prepared, job, documents, session)
+    plan = ScorePlan(job, documents, prepared.inputs(), session.settings.threads)
+    check_settings(writer, plan)
+    chosen = {"text": ChosenText(Store.open(writer.path), documents)}
+    look_for_duplicates(writer.path.parent, chosen | held, prepared.store)
+    facts = run_stage(writer, plan, session).facts
     return {
         "documents": len(documents),
         "positions": facts["positions"],
@@ -236,14 +258,6 @@ def _text_pass(
         "temperatures": list(temperatures),
         "caps": facts["caps"],
     }
-
-
-def _score(
-    writer: StoreWriter, prepared: Prepared, job: ScoreJob, documents: list[int], session: Session
-) -> Json:
-    threads = session.settings.threads
-    plan = ScorePlan(job, documents, prepared.inputs(), threads)
-    return run_stage(writer, plan, session).facts
 
 
 def _passes(points: list[CurvePoint], *, live: bool) -> tuple[Pass, ...]:
@@ -260,29 +274,13 @@ def _passes(points: list[CurvePoint], *, live: bool) -> tuple[Pass, ...]:
     return tuple(named.values())
 
 
-def _calibration_inputs(out: Path, prepared: Prepared, setup: Setup, scores: Scores | None) -> Json:
-    digest = Store.open(out / "calibration").stage("score").digest if scores else None
-    return {
-        "scores": digest,
-        "methods": [method.name for method in prepared.methods],
-        "lambda": setup.weight,
-        "temperature": setup.temperature,
-        "pointer_weight": setup.pointer_weight,
-    }
-
-
 def _record(prepared: Prepared, texts: Texts, setup: Setup, facts: Json, session: Session) -> Json:
     """Everything needed to repeat the evaluation, and to measure anew from its scores."""
     held = texts.calibration
-    taus = {name: [str(tau) for tau in taus] for name, taus in setup.taus.items()}
-    restarts = {
-        name: [[str(number) for number in restart] for restart in listed]
-        for name, listed in setup.restarts.items()
-    }
     return {
         **described(prepared),
         "text": facts,
-        "setup": {"automata": list(setup.automata), "taus": taus, "restarts": restarts},
+        "setup": _thresholds(setup),
         "methods": [method.name for method in prepared.methods],
         "mode": prepared.settings.mode,
         "sources": [source.path for source in texts.text.sources],
@@ -291,3 +289,12 @@ def _record(prepared: Prepared, texts: Texts, setup: Setup, facts: Json, session
         "versions": made_with(prepared.device == "cuda"),
         "command": sys.argv,
     }
+
+
+def _thresholds(setup: Setup) -> Json:
+    taus = {name: [str(tau) for tau in taus] for name, taus in setup.taus.items()}
+    restarts = {
+        name: [[str(number) for number in restart] for restart in listed]
+        for name, listed in setup.restarts.items()
+    }
+    return {"automata": list(setup.automata), "taus": taus, "restarts": restarts}

@@ -8,14 +8,17 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from functools import cached_property, partial
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from retomaton_dist.evaluation.score_worker import Pass, ScoreJob, ScoreUnit, ScoreWorker
+from retomaton_dist.lm.identity import ModelSpec
 from retomaton_dist.scores.walks import Walked
 from retomaton_dist.stages.runner import Done, Plan
 from storage.canonical import Json, content_hash
+from storage.checked import check_stage
 from storage.records import Record
 from storage.store import Store
 
@@ -69,6 +72,16 @@ class ScorePlan(Plan[ScoreUnit]):
         """As the model."""
         return self.job.reader.device == "cuda"
 
+    @property
+    def loads(self) -> ModelSpec:  # type: ignore[override]
+        """The model that reads the text."""
+        return self.job.reader.model
+
+    @property
+    def reads(self) -> list[Path]:  # type: ignore[override]
+        """The store whose automata are walked."""
+        return [self.job.retrieval.store.resolve()]
+
     @cached_property
     def config(self) -> Json:
         """The documents, what they are scored with, and how they are read."""
@@ -103,7 +116,8 @@ class ScorePlan(Plan[ScoreUnit]):
         return [float(lengths[group].sum()) for _, group in self.units]
 
     def worker(self) -> Callable[[], ScoreWorker]:
-        """Reads, searches and walks."""
+        """Reads, searches and walks; a text that was altered is refused."""
+        check_stage(Store.open(self.job.reader.corpus.store), "tokenize")
         return partial(ScoreWorker, self.job)
 
     def finish(self, units: Sequence[Record]) -> Done:

@@ -12,19 +12,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from retomaton_dist.artifacts import open_automaton, open_index, open_suffixes
 from retomaton_dist.automaton.automaton import Automaton
 from retomaton_dist.automaton.suffixes import Suffixes
+from retomaton_dist.evaluation.possible import check_columns
 from retomaton_dist.evaluation.reading import DocumentBlock, Rows, Slab, TextReader, blocks, slabs
-from retomaton_dist.evaluation.walking import BlockWalk, Find
+from retomaton_dist.evaluation.walking import BlockWalk, Find, most_neighbours
 from retomaton_dist.runtime.search_service import SearchService
 from retomaton_dist.scores.reading import Reading
 from retomaton_dist.scores.walks import Gate, Walked, WalkSpec
-from retomaton_dist.search.layout import IndexFiles
 from retomaton_dist.search.searcher import Searcher, open_searcher
 from retomaton_dist.settings import WalkSettings
 from retomaton_dist.stages.runner import Done
-from storage import automaton, suffixes
 from storage.canonical import Json
+from storage.checked import check_stage
 from storage.scores import ScoreWriter
 from storage.sending import WithoutCaches
 from storage.store import Store
@@ -62,19 +63,21 @@ class Retrieval(WithoutCaches):
     served: bool
     settings: WalkSettings
     threads: int
+    verify: bool = True
 
     @cached_property
     def opened(self) -> dict[str, Automaton]:
         """The automata, by name."""
-        folder = automaton.folder_of
-        return {name: Automaton.open(folder(self.store, name)) for name in self.automata}
+        store = Store.open(self.store)
+        return {name: open_automaton(store, name, verify=self.verify) for name in self.automata}
 
     @cached_property
     def searcher(self) -> Searcher | None:
         """The search index, if there is need of one."""
         if self.index is None:
             return None
-        opened = IndexFiles.open(Store.open(self.store), self.index)
+        store, verify = Store.open(self.store), self.verify and not self.served
+        opened = open_index(store, self.index, verify=verify)
         if self.served:
             return SearchService.connect(opened)
         return open_searcher(opened, self.parameters)
@@ -84,7 +87,20 @@ class Retrieval(WithoutCaches):
         """The suffix index, if there is need of one."""
         if self.suffixes is None:
             return None
-        return Suffixes.open(suffixes.folder_of(self.store, self.suffixes))
+        return open_suffixes(Store.open(self.store), self.suffixes, verify=self.verify)
+
+    def check(self) -> None:
+        """Refuse what was altered, before anything is opened or written.
+
+        A service checks its own shards.
+        """
+        stages = [f"compile/{name}" for name in self.automata]
+        if self.suffixes is not None:
+            stages.append(f"suffix/{self.suffixes}")
+        if self.index is not None and not self.served:
+            stages.append(f"index/{self.index}")
+        for stage in stages:
+            check_stage(Store.open(self.store), stage)
 
     def block(self, specs: Sequence[WalkSpec], block: DocumentBlock) -> BlockWalk:
         """Lanes for a block of documents."""
@@ -149,7 +165,7 @@ class ScoreWorker:
         caps: Caps = Counter()
         with ScoreWriter(corpus.store / path, self._facts(chosen)) as writer:
             for block in blocks(documents, corpus.lengths):
-                for columns in self._scored(chosen, block, watch, caps):
+                for columns in self.scored(chosen, block, watch, caps):
                     writer.write(columns)
                     positions += len(columns["token"])
         seconds = watch.stop()
@@ -160,9 +176,10 @@ class ScoreWorker:
         walks = [spec.label for spec in chosen.specs]
         return {"temperatures": list(self._job.temperatures), "walks": walks}
 
-    def _scored(
+    def scored(
         self, chosen: Pass, block: DocumentBlock, watch: Stopwatch, caps: Caps
     ) -> Iterator[dict[str, NDArray[Any]]]:
+        """Yield the columns of a block, some positions of all its documents at a time."""
         temperatures = np.array(self._job.temperatures)
         walked = self._walk(chosen, block) if chosen.specs else None
         for slab in slabs(block):
@@ -176,6 +193,7 @@ class ScoreWorker:
                     found = walked.walk(reading, slab.starts, slab.steps, temperatures, find, gate)
                 for spec, made in found.items():
                     columns |= _walk_columns(spec.label, made)
+            check_columns(columns, self._job.retrieval.store)
             yield columns
         if walked is not None:
             for label, row in walked.close().items():
@@ -189,12 +207,14 @@ class ScoreWorker:
         return walk
 
     def _find(self, chosen: Pass, reading: Reading, watch: Stopwatch) -> Find:
-        k, searcher = self._job.retrieval.settings.k, self._job.retrieval.searcher
+        retrieval, searcher = self._job.retrieval, self._job.retrieval.searcher
+        most = most_neighbours(chosen.specs, retrieval.settings, retrieval.opened)
+        k = min(retrieval.settings.k, most)
 
         def search(rows: Rows) -> NDArray[np.int64]:
             assert searcher is not None, "walks that search are given an index"
             with watch.timing("search"):
-                return searcher.search(reading.queries[rows], k)[1]
+                return searcher.search_more(reading.queries[rows], k, most)[1]
 
         if chosen.live or not any(spec.searches for spec in chosen.specs):
             return search
@@ -210,6 +230,7 @@ class ScoreWorker:
             "log_lm": reading.log_lm,
             "entropy": reading.entropy,
             "confidence": reading.confidence,
+            "favourite": reading.favourites,
         }
         return columns | ({"query": reading.queries} if self._job.keeps_queries else {})
 

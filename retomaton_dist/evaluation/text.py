@@ -1,13 +1,15 @@
 """The evaluated text: tokenised as the store's corpus was, in a store of its own."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from retomaton_dist.corpus.documents import Text, read_documents
 from retomaton_dist.corpus.sources import Source
 from retomaton_dist.errors import BadInput, CorpusError
-from retomaton_dist.evaluation.prepare import Prepared
+from retomaton_dist.evaluation.prepare import Prepared, check_tokenizer
+from retomaton_dist.lm.identity import ModelSpec
+from retomaton_dist.lm.tokenizer import Tokenizer
 from retomaton_dist.runtime.session import Session
 from retomaton_dist.settings import CorpusSettings, TokenizeSettings
 from retomaton_dist.stages.runner import run_stage
@@ -58,18 +60,26 @@ def plan_text(flag: str, paths: tuple[str, ...], folder: Path, prepared: Prepare
     text of blanks.
     """
     settings, config = prepared.settings, prepared.store.stage("tokenize").config
-    identity = prepared.outlined.spec.identity
-    if identity.tokenizer != config["tokenizer"]:
-        raise BadInput(
-            f"the tokenizer of {identity} is not the one that {prepared.store.path} was made with: "
-            f"the text would have other tokens; use the store's model"
-        )
-    split = settings.split or config["split"]
-    chosen = CorpusSettings(corpus=paths, split=split, field=settings.field)
-    end = TokenizeSettings(end="none" if config["end"] is None else "eos")
+    check_tokenizer(prepared.store, prepared.outlined.spec.identity)
     identified = prepared.outlined.spec, prepared.tokenizer
+    split = settings.split or config["split"]
+    return find_text(flag, paths, folder, identified, split, settings.field, config["end"])
+
+
+def find_text(
+    flag: str,
+    paths: tuple[str, ...],
+    folder: Path,
+    identified: tuple[ModelSpec, Tokenizer],
+    split: str,
+    field: str,
+    end: int | None,
+) -> TextPlan:
+    """Find a text and cut it; documents end with a token if the corpus's do (`end`)."""
+    chosen = CorpusSettings(corpus=paths, split=split, field=field)
+    ending = TokenizeSettings(end="none" if end is None else "eos")
     try:
-        planned = plan_tokenize(folder, chosen, identified, end)
+        planned = plan_tokenize(folder, chosen, identified, ending)
     except CorpusError as error:
         raise BadInput(str(error).replace("--corpus", flag)) from error
     plan = TextPlan(planned)
@@ -78,13 +88,17 @@ def plan_text(flag: str, paths: tuple[str, ...], folder: Path, prepared: Prepare
     return plan
 
 
-def check_apart(text: TextPlan, calibration: TextPlan) -> None:
-    """Refuse to calibrate on a file that is evaluated."""
-    evaluated = {source.digest: source.path for source in text.sources}
-    for source in calibration.sources:
-        if source.digest in evaluated:
+def digests_of(text: TextPlan) -> dict[str, str]:
+    """The files of a text: path by digest."""
+    return {source.digest: source.path for source in text.sources}
+
+
+def check_apart(text: TextPlan, calibration: Mapping[str, str]) -> None:
+    """Refuse to evaluate a file that was calibrated on; these are `digests_of` the latter."""
+    evaluated = digests_of(text)
+    for digest, path in calibration.items():
+        if digest in evaluated:
             raise BadInput(
-                f"--calibrate-on {source.path} has the same contents as {evaluated[source.digest]}"
-                f", which is evaluated: results would be too good; name other text, or insist "
-                f"with --same-text"
+                f"--calibrate-on {path} has the same contents as {evaluated[digest]}, which is "
+                f"evaluated: results would be too good; name other text, or insist with --same-text"
             )

@@ -5,6 +5,7 @@ search or look up is found by one call each, and the queries are made ready once
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from retomaton_dist.automaton.arrays import CANDIDATES_CAPPED, EMPTY, STATES_CAP
 from retomaton_dist.automaton.automaton import Automaton, Neighbours, find_slots
 from retomaton_dist.automaton.lanes import Lanes
 from retomaton_dist.automaton.suffixes import Matches, Suffixes
-from retomaton_dist.automaton.summing import observe
+from retomaton_dist.automaton.summing import TARGET, observe
 from retomaton_dist.codec.codec import Queries
 from retomaton_dist.scores.reading import Reading
 from retomaton_dist.scores.uniform import uniform
@@ -24,7 +25,7 @@ from retomaton_dist.settings import WalkSettings
 Rows = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 Find = Callable[[Rows], NDArray[np.int64]]
-"""The entries nearest to the queries of some rows, [rows, k]."""
+"""The entries nearest to the queries of some rows, [rows, most_neighbours]."""
 
 
 class Track:
@@ -40,9 +41,13 @@ class Track:
     ) -> None:
         self.automaton, self.specs = automaton, specs
         self._forgetful = specs[0].forgetful
+        self._neighbours = specs[0].neighbours(settings, automaton.entries)
         self._documents = documents
         taus = np.repeat([spec.tau for spec in specs], len(documents))
-        self.lanes = Lanes(automaton, settings, taus, threads)
+        # What forgets has no states: its candidates are what was found, whatever the preset.
+        restart = "neighbours" if self._forgetful else settings.restart
+        chosen = replace(settings, k=self._neighbours, restart=restart)
+        self.lanes = Lanes(automaton, chosen, taus, threads)
         self.lanes.reset(np.tile(documents, len(specs)))
         self._sigmas = np.array([[spec.sigma] for spec in specs])
         self._shares = np.array([[spec.share] for spec in specs])
@@ -86,13 +91,14 @@ class Track:
         rows, by_suffix = self._by_lane(self._places), self._suffixed.ravel()
         for found, lanes in ((searched, ~by_suffix), (suffixed, by_suffix)):
             if lanes.any():
-                neighbours = found.neighbours(self.automaton)
+                neighbours = found.neighbours(self.automaton, self._neighbours)
                 self.lanes.join(queries, neighbours, rows[lanes], self._chosen[lanes])
 
     def record(
         self,
         rows: Rows,
         targets: NDArray[np.int32],
+        favourites: NDArray[np.int32],
         temperatures: NDArray[np.float64],
         found: Walked,
     ) -> None:
@@ -101,11 +107,18 @@ class Track:
         chosen, arrays = self._chosen, self.lanes.arrays
         nearest, pointed = np.empty(len(chosen), np.float32), np.empty(len(chosen), np.int32)
         observe(arrays, chosen, nearest, pointed)
-        sums = self.lanes.log_sums(self._by_lane(targets[self._places]), temperatures, chosen)
         near = np.where(np.isfinite(nearest), nearest, 0).astype(np.float64)
-        sums += (near[:, None] / temperatures)[:, :, None, None]
+        scale = (near[:, None] / temperatures)[:, :, None, None]
+        sums, others = (
+            self.lanes.log_sums(
+                self._by_lane(wanted[self._places]), temperatures, chosen, of_all=wanted is targets
+            )
+            + scale
+            for wanted in (targets, favourites)
+        )
         places = rows[self._places]
         found.sums[:, places] = sums.reshape(*shape, *sums.shape[1:])
+        found.favoured[:, places] = others[:, :, TARGET].reshape(*shape, len(temperatures), 2)
         found.searched[:, places] = self._searching
         found.matched[:, places] = self._matched
         found.states[:, places] = arrays.found[chosen].reshape(shape)
@@ -133,7 +146,7 @@ class Track:
 
 
 class RestartEntries:
-    """Entries that restarts of a step begin with, [rows, k], measured once for all automata.
+    """Entries that restarts of a step begin with, nearest first, measured once for all automata.
 
     All automata share the codec, hence the distances.
     """
@@ -142,16 +155,17 @@ class RestartEntries:
         self._queries, self._entries = queries, entries
         self._known: Neighbours | None = None
 
-    def neighbours(self, automaton: Automaton) -> Neighbours | None:
-        """The entries in an automaton's slots; None where nothing was asked for."""
+    def neighbours(self, automaton: Automaton, k: int) -> Neighbours | None:
+        """The first k entries in an automaton's slots; None where nothing was asked for."""
         if self._entries is None:
             return None
         if self._known is None:
             self._known = automaton.neighbours(self._queries, self._entries)
-            return self._known
-        slots, values = np.empty_like(self._known.slots), np.empty_like(self._known.values)
-        find_slots(automaton.columns, self._entries, slots, values)
-        return Neighbours(slots, values, self._known.distances)
+        distances = np.ascontiguousarray(self._known.distances[:, :k])
+        entries = np.ascontiguousarray(self._entries[:, :k])
+        slots, values = np.empty(entries.shape, np.int64), np.empty(entries.shape, np.int32)
+        find_slots(automaton.columns, entries, slots, values)
+        return Neighbours(slots, values, distances)
 
 
 class BlockWalk:
@@ -168,6 +182,7 @@ class BlockWalk:
         threads: int = 1,
     ) -> None:
         self._documents, self._lengths, self._k = documents, lengths, settings.k
+        self._searched = most_neighbours(specs, settings, automata)
         self._suffixes = suffixes
         # Tokens before the position of every document, the latest first.
         longest = suffixes.longest if suffixes else 1
@@ -233,12 +248,14 @@ class BlockWalk:
             searching |= by_search
             suffixed |= by_suffix
         ready = self._tracks[0].automaton.ready(reading.queries[rows])
-        near = RestartEntries(ready, self._spread(searching, lambda: find(rows[searching])))
-        after = RestartEntries(ready, self._spread(suffixed, lambda: matches.entries[suffixed]))
+        near = RestartEntries(
+            ready, _spread(searching, self._searched, lambda: find(rows[searching]))
+        )
+        after = RestartEntries(ready, _spread(suffixed, self._k, lambda: matches.entries[suffixed]))
         targets = reading.tokens[rows]
         for track, found in zip(self._tracks, made, strict=True):
             track.join(ready, near, after)
-            track.record(rows, targets, temperatures, found)
+            track.record(rows, targets, reading.favourites[rows], temperatures, found)
         recent[:, 1:] = recent[:, :-1].copy()
         recent[:, 0] = targets
 
@@ -259,15 +276,23 @@ class BlockWalk:
             matches.lengths[starting], matches.counts[starting] = self._suffixes.longest, len(first)
         return matches
 
-    def _spread(
-        self, which: Mask, found: Callable[[], NDArray[np.int64]]
-    ) -> NDArray[np.int64] | None:
-        """What was found for these rows beside nothing for the others; None if there are none."""
-        if not which.any():
-            return None
-        entries = np.full((len(which), self._k), -1)
-        entries[which] = found()
-        return entries
+
+def most_neighbours(
+    specs: Sequence[WalkSpec], settings: WalkSettings, automata: Mapping[str, Automaton]
+) -> int:
+    """How many entries a search must find to serve all walks."""
+    return max(spec.neighbours(settings, automata[spec.automaton].entries) for spec in specs)
+
+
+def _spread(
+    which: Mask, width: int, found: Callable[[], NDArray[np.int64]]
+) -> NDArray[np.int64] | None:
+    """What was found for these rows beside nothing for the others; None if there are none."""
+    if not which.any():
+        return None
+    entries = np.full((len(which), width), -1)
+    entries[which] = found()
+    return entries
 
 
 def first_entries(suffixes: Suffixes, k: int) -> NDArray[np.int64]:
@@ -280,6 +305,8 @@ def first_entries(suffixes: Suffixes, k: int) -> NDArray[np.int64]:
 
 
 def _grouped(specs: Sequence[WalkSpec]) -> list[list[WalkSpec]]:
-    """Walks that can share lanes: of one automaton, forgetful or not."""
-    kinds = dict.fromkeys((spec.automaton, spec.forgetful) for spec in specs)
-    return [[spec for spec in specs if (spec.automaton, spec.forgetful) == kind] for kind in kinds]
+    """Walks that can share lanes: of one automaton, forgetful or not, of as many neighbours."""
+    kinds: dict[tuple[str, bool, bool], list[WalkSpec]] = {}
+    for spec in specs:
+        kinds.setdefault((spec.automaton, spec.forgetful, spec.wide), []).append(spec)
+    return list(kinds.values())

@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from retomaton_dist.errors import BadInput
+from retomaton_dist.errors import RetomatonError
 from retomaton_dist.lm.failures import memory_guard, silence
 from retomaton_dist.lm.identity import identify
 from retomaton_dist.lm.model import check_device
@@ -21,12 +21,19 @@ from retomaton_dist.lm.outline import ModelOutline, outline
 from retomaton_dist.lm.tokenizer import check_vocabulary, wrap
 from retomaton_dist.lm.train_checkpoint import Position
 from retomaton_dist.lm.train_data import fingerprint_texts, make_stream, split_documents
-from retomaton_dist.lm.train_folder import CHECKPOINT, TrainResult, begin, finish, save_into
+from retomaton_dist.lm.train_folder import (
+    CHECKPOINT,
+    TRAINING,
+    TrainResult,
+    begin,
+    finish,
+    forget,
+    save_into,
+)
 from retomaton_dist.lm.train_loop import Limit, Trainee, TrainProgress, run, validate
 from retomaton_dist.lm.train_optimizers import optimizers_for_new, optimizers_for_tuning
 from retomaton_dist.lm.train_start import (
     Start,
-    check_new,
     start_anew,
     start_from,
     tuning_context,
@@ -46,14 +53,32 @@ def train(
     """Train a model on these documents into the folder `out`, or go on with doing so.
 
     Raises BadInput if `out` holds anything but this very run; if that is done, it is returned.
-    Settings that cannot be are refused before anything is written.
+    What cannot be is refused before anything is written, and a run that fails before its first
+    checkpoint leaves nothing behind.
     """
-    _check(settings)
+    check_device(_device(settings))
     init = _find_init(settings)
     documents, folder = list(texts), Path(out)
+    split_documents(documents, settings.validation, settings.seed)
+    new = not (folder / TRAINING).exists()
     done = begin(folder, settings, _inputs(init, documents))
     if done:
         return done
+    try:
+        return _run(settings, init, documents, folder, progress)
+    except RetomatonError:
+        if new and not (folder / CHECKPOINT).exists():
+            forget(folder)
+        raise
+
+
+def _run(
+    settings: TrainSettings,
+    init: ModelOutline | None,
+    documents: Sequence[str],
+    folder: Path,
+    progress: Callable[[TrainProgress], None],
+) -> TrainResult:
     silence()
     advice = "training ran out of memory: lower --batch-tokens, then --context"
     with _threads(settings.threads), memory_guard(advice):
@@ -64,26 +89,6 @@ def train(
     finish(result)
     (folder / CHECKPOINT).unlink(missing_ok=True)
     return result
-
-
-def _check(settings: TrainSettings) -> None:
-    check_device(_device(settings))
-    positive = {
-        "steps": settings.steps,
-        "minutes": settings.minutes,
-        "batch-tokens": settings.batch_tokens,
-        "learning-rate": settings.learning_rate,
-        "threads": settings.threads,
-    }
-    for name, value in positive.items():
-        if value is not None and not value > 0:
-            raise BadInput(f"--{name} {value}: must be more than 0")
-    if not 0 < settings.validation < 1:
-        raise BadInput(f"--validation {settings.validation}: must be a share between 0 and 1")
-    if settings.seed < 0:
-        raise BadInput(f"--seed {settings.seed}: must be 0 or more")
-    if settings.init is None:
-        check_new(settings)
 
 
 def _find_init(settings: TrainSettings) -> ModelOutline | None:

@@ -16,7 +16,7 @@ from retomaton_dist.errors import BadInput
 from retomaton_dist.settings import TrainSettings
 from storage import files
 
-NAME = "training.json"
+TRAINING = "training.json"
 CHECKPOINT = "checkpoint.safetensors"
 PARTIAL = ".partial"
 # These say where and how often, not what: a run may be resumed with others.
@@ -44,8 +44,8 @@ def begin(
     other than a run that has nothing to lose because it has no checkpoint yet.
     """
     identity = _identity(settings) | inputs
-    if (folder / NAME).exists():
-        record = _read(folder / NAME)
+    if (folder / TRAINING).exists():
+        record = _read(folder / TRAINING)
         if record["status"] == "done" or (folder / CHECKPOINT).exists():
             _check_same(folder, record["run"], identity)
         if record["status"] == "done":
@@ -59,8 +59,13 @@ def begin(
 def finish(result: TrainResult) -> None:
     """Write down that the folder's run is done, and its result."""
     figures = {k: v for k, v in dataclasses.asdict(result).items() if k != "folder"}
-    record = _read(result.folder / NAME)
+    record = _read(result.folder / TRAINING)
     _write(result.folder, record | {"status": "done", "result": figures})
+
+
+def forget(folder: Path) -> None:
+    """Remove what a run that came to nothing has written into the folder that it claimed."""
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def _identity(settings: TrainSettings) -> dict[str, Any]:
@@ -91,7 +96,7 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _write(folder: Path, record: dict[str, Any]) -> None:
-    files.write(folder / NAME, (json.dumps(record, indent=2) + "\n").encode())
+    files.write(folder / TRAINING, (json.dumps(record, indent=2) + "\n").encode())
 
 
 def save_into(folder: Path, save: Callable[[Path], object]) -> None:

@@ -9,7 +9,6 @@ import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import AutoTokenizer, GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast
 
-from retomaton_dist.errors import BadInput
 from retomaton_dist.lm.identity import locate_checked
 from retomaton_dist.lm.outline import ModelOutline
 from retomaton_dist.lm.tokenizer import load_transformers_tokenizer
@@ -20,7 +19,6 @@ from retomaton_dist.settings import TrainSettings
 
 END_OF_TEXT = "<|endoftext|>"
 NEW_CONTEXT = 256
-LEAST_VOCABULARY = 257
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,22 +46,6 @@ def start_anew(settings: TrainSettings, texts: Sequence[str], folder: Path) -> S
         save_into(folder, tokenizer.save_pretrained)
     torch.manual_seed(settings.seed)
     return Start(GPT2LMHeadModel(_config(settings, tokenizer, context)), tokenizer, context)
-
-
-def check_new(settings: TrainSettings) -> None:
-    """Raise BadInput if no new model can be made like this."""
-    if settings.context is not None:
-        resolve_windows(settings.context, None, None)
-    if settings.vocabulary < LEAST_VOCABULARY:
-        raise BadInput(
-            f"vocabulary {settings.vocabulary} is too small: a byte-level tokenizer needs "
-            f"{LEAST_VOCABULARY} tokens or more"
-        )
-    if min(settings.layers, settings.heads, settings.width) < 1 or settings.width % settings.heads:
-        raise BadInput(
-            f"width {settings.width} must be a multiple of heads {settings.heads}, and layers "
-            f"{settings.layers} at least 1"
-        )
 
 
 def _config(settings: TrainSettings, tokenizer: Any, context: int) -> GPT2Config:

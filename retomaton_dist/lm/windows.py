@@ -72,14 +72,17 @@ def document_windows(
     first, last = max(first, 0), min(last, length)
     if first >= last:
         return []
-    indices = range(
-        _yielding_window(first, context, stride), _yielding_window(last - 1, context, stride) + 1
-    )
+    indices = range(_index(first, context, stride), _index(last - 1, context, stride) + 1)
     return [_window(document, length, context, stride, index) for index in indices]
 
 
-def _yielding_window(position: int, context: int, stride: int) -> int:
-    return max(0, (position - context) // stride + 1)
+def yielding_windows(positions: NDArray[np.int64], context: int, stride: int) -> NDArray[np.int64]:
+    """Number of the window that yields each position: the first that reaches it."""
+    return np.maximum(0, (positions - context) // stride + 1)
+
+
+def _index(position: int, context: int, stride: int) -> int:
+    return int(yielding_windows(np.array(position), context, stride))
 
 
 def _window(document: int, length: int, context: int, stride: int, index: int) -> Window:

@@ -10,16 +10,17 @@ import math
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from retomaton_dist.automaton.summing import ALL, OTHER, POINTED, log_automaton
+from retomaton_dist.automaton.summing import ALL, OTHER, POINTED
 from retomaton_dist.errors import BadInput
 from retomaton_dist.methods.constant import as_facts, find_constants, from_facts
 from retomaton_dist.methods.held_out import held_out
-from retomaton_dist.methods.knnlm import random_gate
+from retomaton_dist.methods.knnlm import WIDE, random_gate
 from retomaton_dist.methods.method import (
     Calibrated,
     CurvePoint,
@@ -28,11 +29,13 @@ from retomaton_dist.methods.method import (
     Setup,
     arrays_below,
 )
+from retomaton_dist.methods.mixing import Version, log_versions, trusting_the_lm
 from retomaton_dist.methods.mixture import Constants, Floats
 from retomaton_dist.methods.mixture_network import SEED, MixtureNetwork, train_mixture
 from retomaton_dist.methods.retomaton import POINTER_WEIGHTS
 from retomaton_dist.methods.suffix import restart_walks
 from retomaton_dist.scores.scores import Scores
+from retomaton_dist.scores.seen import Seen
 from retomaton_dist.scores.walks import Walked, WalkSpec, forgetful
 from storage.canonical import Json
 
@@ -51,13 +54,14 @@ class Bases:
     weighed: Constants
     plain: Constants
 
-    def versions(self) -> list[tuple[float, float]]:
-        """Temperature and pointer weight of each version; the first is that of `retomaton+pw`."""
+    def versions(self) -> tuple[Version, ...]:
+        """Those that are mixed; the first is that of `retomaton+pw`."""
         weighed, plain = self.weighed, self.plain
-        return [
-            *((weighed.temperature * factor, weighed.pointer_weight) for factor in (1.0, 0.5)),
-            *((plain.temperature * factor, plain.pointer_weight) for factor in (1.0, 0.5, 2.0)),
-        ]
+        return tuple(
+            Version(constants.temperature * factor, constants.pointer_weight)
+            for constants, factors in ((weighed, (1.0, 0.5)), (plain, (1.0, 0.5, 2.0)))
+            for factor in factors
+        )
 
     def begin(self) -> list[float]:
         """Shares of the LM and of each version that are those of `retomaton+pw`, almost."""
@@ -73,17 +77,21 @@ class AdaptiveMixing:
     bases: Bases
     suffixes: bool = False
 
-    def __call__(self, scores: Scores, walked: Walked) -> Floats:
-        """Log-probability of every token."""
-        seen = features(scores, walked, self.bases.plain.temperature, self.suffixes)
-        logs: Floats = self.network.log_shares(seen) + versions(scores, walked, self.bases)
-        mixed: Floats = np.logaddexp.reduce(logs, axis=1)
-        return mixed
+    @cached_property
+    def versions(self) -> tuple[Version, ...]:
+        """Those of its bases."""
+        return self.bases.versions()
+
+    def log_shares(self, seen: Seen, walked: Walked) -> Floats:
+        """As the network trusts them."""
+        known = features(seen, walked, self.bases.plain.temperature, self.suffixes)
+        return trusting_the_lm(self.network.log_shares(known), walked)
 
 
 class LearnedMixing(Method):
     """One network for each group of walks, which knows nothing of their thresholds."""
 
+    baseline = "knnlm+lambda"
     pointer_weights: Sequence[float] | None = POINTER_WEIGHTS
 
     @abstractmethod
@@ -116,6 +124,21 @@ class LearnedMixing(Method):
             arrays |= {f"{name}.{key}": array for key, array in network.arrays().items()}
         return Calibrated(facts, arrays)
 
+    def retrain(
+        self, calibrated: Calibrated, scores: Scores, specs: Sequence[WalkSpec], redraw: "Redraw"
+    ) -> AdaptiveMixing:
+        """What calibration would have learned for a group of walks from another draw of the text.
+
+        The constants that networks vary stay as calibrated.
+        """
+        bases = self._bases(calibrated, self.group_of(specs[0]))
+        network, _ = _train(scores, specs, bases, self.uses_suffixes, redraw)
+        return AdaptiveMixing(network, bases, self.uses_suffixes)
+
+    def group_of(self, spec: WalkSpec) -> str:
+        """The group that a walk is in."""
+        return spec.automaton
+
     def points(self, setup: Setup, calibrated: Calibrated) -> Iterator[CurvePoint]:
         """One point per walk."""
         for name, specs in self.groups(setup).items():
@@ -126,9 +149,11 @@ class LearnedMixing(Method):
     def mixing(self, calibrated: Calibrated, name: str) -> AdaptiveMixing:
         """What a group's network makes of its walks."""
         network = MixtureNetwork.of(arrays_below(calibrated.arrays, f"{name}."))
+        return AdaptiveMixing(network, self._bases(calibrated, name), self.uses_suffixes)
+
+    def _bases(self, calibrated: Calibrated, name: str) -> Bases:
         found = calibrated.facts[name]
-        bases = Bases(from_facts(found["weighed"]), from_facts(found["plain"]))
-        return AdaptiveMixing(network, bases, self.uses_suffixes)
+        return Bases(from_facts(found["weighed"]), from_facts(found["plain"]))
 
     def shown(self, spec: WalkSpec) -> Json:
         """What the table of results shows of a point."""
@@ -175,89 +200,91 @@ class SuffixLambda(LearnedMixing):
 
 
 class KnnLmLambda(LearnedMixing):
-    """The same network over what searches find alone: what of the gain is the automaton's."""
+    """The same network over what searches find alone: what of the gain is the automaton's.
+
+    It has as many candidates as RetoMaton may score.
+    """
 
     name = "knnlm+lambda"
+    baseline = KNNLM
     # Nothing is pointed to.
     pointer_weights = None
 
     def groups(self, setup: Setup) -> Mapping[str, Sequence[WalkSpec]]:
         """The forgetful walk."""
-        return {KNNLM: [forgetful(setup.automata[0])]}
+        return {KNNLM: [forgetful(setup.automata[0], wide=True)]}
+
+    def group_of(self, spec: WalkSpec) -> str:  # noqa: ARG002 - the contract's
+        """There is only one."""
+        return KNNLM
 
     def searched_most(self, setup: Setup, name: str) -> WalkSpec:  # noqa: ARG002 - the contract's
         """There is only one."""
-        return forgetful(setup.automata[0])
+        return forgetful(setup.automata[0], wide=True)
 
     def points(self, setup: Setup, calibrated: Calibrated) -> Iterator[CurvePoint]:
-        """One point per fraction of searches that are dropped at random, as with `knnlm`."""
-        mixing, spec = self.mixing(calibrated, KNNLM), forgetful(setup.automata[0])
+        """One point per fraction of searches that are dropped at random, as with `knnlm+wide`."""
+        mixing, spec = self.mixing(calibrated, KNNLM), self.searched_most(setup, KNNLM)
         for fraction in setup.fractions:
             facts = {**self.shown(spec), "fraction": fraction}
-            yield CurvePoint(self.name, spec, mixing, random_gate(fraction), facts)
+            yield CurvePoint(self.name, spec, mixing, random_gate(fraction), facts, WIDE)
+
+
+@dataclass(frozen=True)
+class Redraw:
+    """Rows of the calibration text, of documents drawn with repetition, and a network's seed."""
+
+    rows: NDArray[np.int64]
+    seed: int
 
 
 def _train(
-    scores: Scores, specs: Sequence[WalkSpec], bases: Bases, suffixes: bool
+    scores: Scores,
+    specs: Sequence[WalkSpec],
+    bases: Bases,
+    suffixes: bool,
+    redraw: Redraw | None = None,
 ) -> tuple[MixtureNetwork, dict[str, float]]:
-    seen, components = [], []
+    chosen = redraw or Redraw(np.arange(len(scores)), SEED)
+    rows, seen, components = chosen.rows, [], []
     for spec in specs:
         walked = scores.walk(spec.label)
-        seen.append(features(scores, walked, bases.plain.temperature, suffixes))
-        components.append(versions(scores, walked, bases))
+        seen.append(features(scores, walked, bases.plain.temperature, suffixes)[rows])
+        logs = log_versions(scores, walked, bases.versions())
+        components.append(logs.astype(np.float32)[rows])
     # The same positions of every walk: one that is held out is learned from nowhere.
-    held = np.tile(held_out(scores.document, HELD_OUT, SEED), len(seen))
+    held = np.tile(held_out(scores.document[rows], HELD_OUT, chosen.seed), len(seen))
     return train_mixture(
-        np.concatenate(seen), np.concatenate(components), held, begin=bases.begin()
+        np.concatenate(seen),
+        np.concatenate(components),
+        held,
+        begin=bases.begin(),
+        seed=chosen.seed,
     )
 
 
 def features(
-    scores: Scores, walked: Walked, temperature: float, suffixes: bool = False
+    seen: Seen, walked: Walked, temperature: float, suffixes: bool = False
 ) -> NDArray[np.float32]:
     """What is known before the token is: [rows, features]; of suffixes only if asked."""
     near = np.where(np.isfinite(walked.nearest), walked.nearest, 0.0)
-    places = [scores.temperatures.index(factor * temperature) for factor in CROWDS]
+    places = [seen.temperatures.index(factor * temperature) for factor in CROWDS]
     sums = walked.sums[:, places, ALL]
     crowd = np.logaddexp(sums[..., POINTED], sums[..., OTHER])
     with np.errstate(invalid="ignore"):
         share = np.exp(sums[:, 1, POINTED] - crowd[:, 1])
     columns = [
-        scores.entropy,
-        scores.confidence,
-        np.log1p(np.maximum(near, 0)),
+        seen.entropy,
+        seen.confidence,
+        # In units of the temperature: distances have those of the model's keys.
+        np.log1p(np.maximum(near, 0) / temperature),
         np.log1p(walked.states),
         np.log1p(walked.candidates),
         np.log1p(walked.pointed),
         np.nan_to_num(share),
         walked.searched,
-        np.log1p(steps_since(scores.document, walked.searched | (walked.matched > 0))),
+        np.log1p(seen.since_restart(walked.searched | (walked.matched > 0))),
         *np.nan_to_num(crowd, neginf=-1.0).T,
         *([walked.matched, walked.matched > 0] if suffixes else []),
     ]
     return np.stack(columns, axis=1).astype(np.float32)
-
-
-def versions(scores: Scores, walked: Walked, bases: Bases) -> NDArray[np.float32]:
-    """Log-probability of the token under p_lm and each version of p_auto: [rows, 1 + versions].
-
-    Without candidates, every version is p_lm.
-    """
-    columns = [scores.log_lm.astype(np.float64)]
-    for temperature, pointer_weight in bases.versions():
-        sums = walked.sums[:, scores.temperatures.index(temperature)].astype(np.float64)
-        log_auto = log_automaton(sums, pointer_weight)
-        columns.append(np.where(np.isnan(log_auto), scores.log_lm, log_auto))
-    return np.stack(columns, axis=1).astype(np.float32)
-
-
-def steps_since(documents: NDArray[np.int32], restarted: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """Steps since the last restart of the same document; 0 where it restarts.
-
-    Rows are in the order of the text. A document's first rows count from its start.
-    """
-    places = np.arange(len(documents))
-    starts = np.concatenate([[True], documents[1:] != documents[:-1]])[: len(documents)]
-    last = np.maximum.accumulate(np.where(restarted | starts, places, 0))
-    steps: NDArray[np.int64] = places - last
-    return steps

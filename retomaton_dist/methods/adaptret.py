@@ -11,9 +11,11 @@ from retomaton_dist.errors import BadInput
 from retomaton_dist.methods.adaptret_network import AdaptRetNetwork, train_adaptret
 from retomaton_dist.methods.constant import find_constants
 from retomaton_dist.methods.method import Calibrated, CurvePoint, Method, Setup
+from retomaton_dist.methods.mixing import Version, trusting_the_lm
 from retomaton_dist.methods.mixture import Floats
 from retomaton_dist.scores.reading import Reading
 from retomaton_dist.scores.scores import Scores
+from retomaton_dist.scores.seen import Seen
 from retomaton_dist.scores.walks import Walked, WalkSpec, forgetful
 
 
@@ -43,13 +45,14 @@ class AdaptRetMixing:
     network: AdaptRetNetwork
     temperature: float
 
-    def __call__(self, scores: Scores, walked: Walked) -> Floats:
-        """Log-probability of every token."""
-        log_knn = _log_knn(scores, walked, self.temperature)
-        shares = self.network.log_shares(scores.reading)
-        with np.errstate(invalid="ignore"):
-            mixed = np.logaddexp(shares[:, 0] + scores.log_lm, shares[:, 1] + log_knn)
-        return np.where(np.isnan(log_knn), scores.log_lm, mixed)
+    @property
+    def versions(self) -> tuple[Version, ...]:
+        """One, in which pointers weigh nothing more."""
+        return (Version(self.temperature, 1.0),)
+
+    def log_shares(self, seen: Seen, walked: Walked) -> Floats:
+        """As the network trusts them."""
+        return trusting_the_lm(self.network.log_shares(seen.reading), walked)
 
 
 class AdaptRet(Method):

@@ -59,14 +59,14 @@ class AdaptRetNetwork:
     statistics: TokenStatistics
 
     def log_shares(self, reading: Reading) -> NDArray[np.float64]:
-        """Log-shares of the LM and of kNN-LM, [rows, 2]."""
+        """Log-shares of the LM and of kNN-LM, [rows, 2]; they sum to 1 as float64."""
         queries, scalars = inputs(reading, self.statistics)
         with torch.inference_mode():
             parts = [
                 self.net(queries[first : first + ROWS], scalars[first : first + ROWS])
                 for first in range(0, len(queries), ROWS)
             ]
-        return torch.cat(parts).double().numpy()
+        return torch.log_softmax(torch.cat(parts).double(), dim=-1).numpy()
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Everything that `of` needs."""
@@ -113,11 +113,15 @@ def train_adaptret(
     start = time.monotonic()
     torch.manual_seed(SEED)
     held = torch.from_numpy(held_out(documents, HELD_OUT, SEED))
-    given = inputs(reading, statistics)
+    queries, scalars = inputs(reading, statistics)
+    # Numbers of a normalised layer are about 1, as the authors' are; another unit changes nothing.
+    unit = float(queries.square().mean().sqrt()) or 1.0
     logs = torch.from_numpy(
         np.maximum(np.stack([reading.log_lm, log_knn], axis=1), LEAST_LOG).astype(np.float32)
     )
-    net, epoch = _fit(_Net(reading.queries.shape[1]), given, logs, held)
+    net, epoch = _fit(_Net(queries.shape[1]), (queries / unit, scalars), logs, held)
+    with torch.no_grad():
+        net.narrow.get_parameter("0.weight")[:, : queries.shape[1]] /= unit
     facts = {
         "positions": int((~held).sum()),
         "held_out": int(held.sum()),

@@ -3,10 +3,14 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from retomaton_dist.errors import BadInput
 from retomaton_dist.methods.method import Setup
-from retomaton_dist.methods.mixture import Constants, Floats, best_constants, log_mixture
+from retomaton_dist.methods.mixing import Version, trusting_the_lm
+from retomaton_dist.methods.mixture import Constants, Floats, best_constants
 from retomaton_dist.scores.scores import Scores
+from retomaton_dist.scores.seen import Seen
 from retomaton_dist.scores.walks import Walked, WalkSpec
 from storage.canonical import Json
 
@@ -17,9 +21,17 @@ class ConstantMixing:
 
     constants: Constants
 
-    def __call__(self, scores: Scores, walked: Walked) -> Floats:
-        """Log-probability of every token."""
-        return log_mixture(walked.sums, scores.temperatures, scores.log_lm, self.constants)
+    @property
+    def versions(self) -> tuple[Version, ...]:
+        """One."""
+        return (Version(self.constants.temperature, self.constants.pointer_weight),)
+
+    def log_shares(self, seen: Seen, walked: Walked) -> Floats:  # noqa: ARG002 - the contract's
+        """1 - lambda and lambda."""
+        weight = np.float64(self.constants.weight)
+        with np.errstate(divide="ignore"):
+            shares = np.array([np.log1p(-weight), np.log(weight)])
+        return trusting_the_lm(np.tile(shares, (len(walked.nearest), 1)), walked)
 
 
 def find_constants(
@@ -58,3 +70,14 @@ def as_facts(constants: Constants) -> Json:
 def from_facts(facts: Json) -> Constants:
     """Constants as they were shown."""
     return Constants(facts["lambda"], facts["temperature"], facts["pointer_weight"])
+
+
+def with_constants(facts: Json, given: Json) -> Json:
+    """The same facts with the constants that are given, wherever they stand; None gives none."""
+    changed: Json = {}
+    for name, value in facts.items():
+        if isinstance(value, dict):
+            changed[name] = with_constants(value, given)
+        else:
+            changed[name] = value if given.get(name) is None else given[name]
+    return changed

@@ -1,4 +1,8 @@
-"""`knnlm`: a search at every position; some are dropped at random where searches are saved."""
+"""`knnlm`: a search at every position; some are dropped at random where searches are saved.
+
+`knnlm+wide` searches for as many candidates as RetoMaton may score: what is gained over it is not
+gained by looking at more entries.
+"""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -12,6 +16,8 @@ from retomaton_dist.scores.reading import Reading
 from retomaton_dist.scores.scores import Scores
 from retomaton_dist.scores.uniform import uniform
 from retomaton_dist.scores.walks import WalkSpec, forgetful
+
+WIDE = "knnlm+wide"
 
 
 @dataclass(frozen=True)
@@ -37,10 +43,11 @@ class KnnLm(Method):
     """The candidates are what the search finds; without a search, p = p_lm."""
 
     name = "knnlm"
+    wide = False
 
     def walks(self, setup: Setup) -> Sequence[WalkSpec]:
         """The forgetful walk."""
-        return (forgetful(setup.automata[0]),)
+        return (forgetful(setup.automata[0], wide=self.wide),)
 
     def calibrate(self, scores: Scores | None, setup: Setup) -> Calibrated:
         """Lambda and temperature with a search at every position."""
@@ -53,3 +60,10 @@ class KnnLm(Method):
             facts = {**calibrated.facts, "fraction": fraction}
             gate = random_gate(fraction)
             yield CurvePoint(self.name, self.walks(setup)[0], mixing, gate, facts)
+
+
+class KnnLmWide(KnnLm):
+    """The same with k + max_knns candidates."""
+
+    name = WIDE
+    wide = True

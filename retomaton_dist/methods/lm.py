@@ -1,13 +1,27 @@
 """`lm`: the language model alone."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from retomaton_dist.methods.method import Calibrated, CurvePoint, Method, Searching, Setup
+from retomaton_dist.methods.mixing import Version
 from retomaton_dist.methods.mixture import Floats
 from retomaton_dist.scores.scores import Scores
+from retomaton_dist.scores.seen import Seen
 from retomaton_dist.scores.walks import Walked, WalkSpec
+
+
+@dataclass(frozen=True)
+class LmAlone:
+    """p = p_lm."""
+
+    versions: tuple[Version, ...] = ()
+
+    def log_shares(self, seen: Seen, walked: Walked) -> Floats:  # noqa: ARG002 - the contract's
+        """All for the LM."""
+        return np.zeros((len(walked.nearest), 1))
 
 
 class Lm(Method):
@@ -26,9 +40,4 @@ class Lm(Method):
 
     def points(self, setup: Setup, calibrated: Calibrated) -> Iterator[CurvePoint]:  # noqa: ARG002
         """One point."""
-        yield CurvePoint(self.name, None, lm_alone)
-
-
-def lm_alone(scores: Scores, walked: Walked) -> Floats:  # noqa: ARG001 - a Mixing
-    """Log-probability of every token under the LM."""
-    return scores.log_lm.astype(np.float64)
+        yield CurvePoint(self.name, None, LmAlone())

@@ -9,14 +9,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from numpy.typing import NDArray
 
-from retomaton_dist.methods.mixture import Floats
+from retomaton_dist.methods.mixing import Mixing
 from retomaton_dist.methods.token_statistics import TokenStatistics
 from retomaton_dist.scores.scores import Scores
-from retomaton_dist.scores.walks import Gate, Walked, WalkSpec
+from retomaton_dist.scores.walks import Gate, WalkSpec
 from storage.canonical import Json
 
 # Fractions of saved searches that methods without a threshold tau are asked for.
@@ -93,20 +93,13 @@ def arrays_below(arrays: Mapping[str, NDArray[Any]], prefix: str) -> dict[str, N
     }
 
 
-class Mixing(Protocol):
-    """Turns what a walk came to into probabilities."""
-
-    def __call__(self, scores: Scores, walked: Walked) -> Floats:
-        """Log-probability of every token."""
-        ...
-
-
 @dataclass(frozen=True)
 class CurvePoint:
     """A point of a method's curve before it is measured.
 
     Without `spec` it is the LM alone. `gate` decides what is searched if the walk is forgetful;
-    where it is closed there are no candidates. `facts` are what the table of results shows.
+    where it is closed there are no candidates. `facts` are what the table of results shows. A
+    method that searches just as another one does may name it: they share its passes.
     """
 
     method: str
@@ -114,6 +107,7 @@ class CurvePoint:
     mixing: Mixing
     gate: Gate | None = None
     facts: Json = field(default_factory=dict)
+    searches_as: str | None = None
 
     @property
     def pass_name(self) -> str:
@@ -122,14 +116,17 @@ class CurvePoint:
             return "lm"
         if self.gate is None:
             return self.spec.label
-        # Learned mixing searches where the plain method does.
-        return f"{self.method.removesuffix('+lambda')}-{self.facts['fraction']:g}"
+        return f"{self.searches_as or self.method}-{self.facts['fraction']:g}"
 
 
 class Method(ABC):
-    """A way to predict tokens with an LM and, perhaps, an automaton."""
+    """A way to predict tokens with an LM and, perhaps, an automaton.
+
+    `baseline` is the method that its gain is stated against: the same but for the automaton.
+    """
 
     name: str
+    baseline = "knnlm"
     uses_queries = False
     uses_suffixes = False
     searching = Searching.ANYHOW

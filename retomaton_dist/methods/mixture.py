@@ -62,15 +62,10 @@ def best_constants(
     temperature: float | None = None,
     pointer_weights: Sequence[float] = (1.0,),
 ) -> Constants:
-    """The likeliest constants on a grid of temperatures and pointer weights; those given stay.
-
-    The first and the last temperature are not chosen, so that each has neighbours to vary it by.
-    """
+    """The likeliest constants on a grid of temperatures and pointer weights; those given stay."""
     best: tuple[float, Constants] | None = None
-    for place, degree in enumerate(temperatures[1:-1], start=1):
-        if temperature is not None and degree != temperature:
-            continue
-        column = sums[:, place].astype(np.float64)
+    for degree in choosable(temperatures) if temperature is None else [temperature]:
+        column = sums[:, temperatures.index(degree)].astype(np.float64)
         for pointer_weight in pointer_weights:
             log_auto = log_automaton(column, pointer_weight)
             found, value = (
@@ -80,5 +75,11 @@ def best_constants(
             )
             if best is None or value > best[0]:
                 best = value, Constants(found, degree, pointer_weight)
-    assert best is not None, "the grid holds the temperature that was given"
+    assert best is not None, "a grid has three octaves at least"
     return best[1]
+
+
+def choosable(temperatures: Sequence[float]) -> list[float]:
+    """Those of a grid that has half and double of them, too: what is chosen can be varied."""
+    known = set(temperatures)
+    return [degree for degree in temperatures if {degree / 2, degree * 2} <= known]

@@ -26,10 +26,10 @@ class MixtureNetwork:
     scale: NDArray[np.float32]
 
     def log_shares(self, features: NDArray[np.float32]) -> NDArray[np.float64]:
-        """Logarithms of the shares, [rows, distributions]."""
+        """Logarithms of the shares, [rows, distributions]; they sum to 1 as float64."""
         with torch.inference_mode():
-            made = torch.log_softmax(self.net(self.prepared(features)), dim=-1)
-        return made.double().numpy()
+            made = torch.log_softmax(self.net(self.prepared(features)).double(), dim=-1)
+        return made.numpy()
 
     def prepared(self, features: NDArray[np.float32]) -> Tensor:
         """Features as the network takes them."""
@@ -59,6 +59,7 @@ def train_mixture(
     logs: NDArray[np.float32],
     held: NDArray[np.bool_],
     begin: Sequence[float] | None = None,
+    seed: int = SEED,
 ) -> tuple[MixtureNetwork, dict[str, float]]:
     """Learn shares that make tokens likely; stop when those of `held` rows get no likelier.
 
@@ -66,7 +67,7 @@ def train_mixture(
     the shares `begin`, whatever the features; equal ones by default.
     """
     start = time.monotonic()
-    torch.manual_seed(SEED)
+    torch.manual_seed(seed)
     mean, scale = features[~held].mean(0), features[~held].std(0) + 1e-6
     net = _layers(features.shape[1], logs.shape[1])
     _begin_with(net, begin or [1.0] * logs.shape[1])

@@ -3,7 +3,7 @@
 from retomaton_dist.errors import BadInput
 from retomaton_dist.methods.adaptive import AdaptiveLambda, KnnLmLambda, SuffixLambda
 from retomaton_dist.methods.adaptret import AdaptRet
-from retomaton_dist.methods.knnlm import KnnLm
+from retomaton_dist.methods.knnlm import KnnLm, KnnLmWide
 from retomaton_dist.methods.lm import Lm
 from retomaton_dist.methods.method import Method
 from retomaton_dist.methods.retomaton import PointerWeight, Retomaton
@@ -14,6 +14,7 @@ METHODS: dict[str, Method] = {
     for method in (
         Lm(),
         KnnLm(),
+        KnnLmWide(),
         KnnLmLambda(),
         AdaptRet(),
         Suffix(),

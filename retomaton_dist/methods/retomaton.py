@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterator, Sequence
 
 from retomaton_dist.methods.constant import ConstantMixing, as_facts, find_constants, from_facts
+from retomaton_dist.methods.knnlm import WIDE
 from retomaton_dist.methods.method import Calibrated, CurvePoint, Method, Setup
 from retomaton_dist.scores.scores import Scores
 from retomaton_dist.scores.walks import WalkSpec
@@ -16,6 +17,7 @@ class Retomaton(Method):
     """Constants are found at FoSS 0 for each clustering, then stay along its curve."""
 
     name = "retomaton"
+    baseline = WIDE
     pointer_weights: Sequence[float] | None = None
 
     def walks(self, setup: Setup) -> Sequence[WalkSpec]:

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 
 from retomaton_dist.errors import BadInput
 from retomaton_dist.methods.constant import ConstantMixing, as_facts, find_constants, from_facts
+from retomaton_dist.methods.knnlm import WIDE
 from retomaton_dist.methods.method import (
     Calibrated,
     CurvePoint,
@@ -48,6 +49,7 @@ class RestartBySuffix(Method):
     """
 
     name = "retomaton+suffix"
+    baseline = WIDE
     uses_suffixes = True
     searching = Searching.BELOW_SIGMA
 

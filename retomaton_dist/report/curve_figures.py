@@ -19,9 +19,9 @@ from retomaton_dist.report.drawing import (
     searched_style,
 )
 from retomaton_dist.report.folder import EvaluationFiles
-from retomaton_dist.report.names import clustering_name, curve_name, short
+from retomaton_dist.report.headline import matched
+from retomaton_dist.report.names import clustering_name, curve_name, method_name, short
 from retomaton_dist.report.rows import (
-    KNNLM,
     LM,
     Curve,
     Row,
@@ -29,6 +29,9 @@ from retomaton_dist.report.rows import (
     full_retrieval,
     main_clustering,
 )
+
+# What is compared with others and not with a baseline, and up to where ratios are drawn.
+AT_RANDOM, HIGHEST_RATIO = "retomaton+random", 1.25
 
 
 def draw_curves(evaluation: EvaluationFiles, path: Path) -> str | None:
@@ -54,33 +57,42 @@ def draw_curves(evaluation: EvaluationFiles, path: Path) -> str | None:
 
 
 def draw_ratio(evaluation: EvaluationFiles, path: Path) -> str | None:
-    """Perplexity as a ratio to kNN-LM's at FoSS 0, with intervals of the ratio itself."""
+    """Perplexity as a ratio to the matched baseline's at FoSS 0, with intervals of the ratio."""
     found = {
-        curve: [row for row in points if row.against_knnlm is not None]
+        curve: [row for row in points if row.against is not None]
         for curve, points in main_curves(evaluation.rows).items()
-        if curve.method not in FADING
+        if curve.method not in (*FADING, AT_RANDOM)
     }
     drawn = {curve: points for curve, points in found.items() if points and curve != LM}
     if not drawn:
         return None
     banded: list[bool] = []
+    baselines: dict[str, list[str]] = {}
     with drawing(path, size=(8.6, 5)) as axes:
-        axes.axhline(1, label="kNN-LM at FoSS 0", zorder=1, **searched_style())
+        axes.axhline(1, label="matched baseline at FoSS 0", zorder=1, **searched_style())
         for curve, points in drawn.items():
             style = curve_style(curve, [one.method for one in drawn])
             foss = [row.foss for row in points]
-            axes.plot(foss, [row.against_knnlm for row in points], label=curve_name(curve), **style)
+            named = baselines.setdefault(method_name(points[0].baseline or ""), [])
+            named += [name for name in [method_name(curve.method)] if name not in named]
+            ratios = [row.against for row in points]
+            axes.plot(foss, ratios, label=curve_name(curve), **style)
             intervals = [row.against_interval for row in points]
             banded.append(draw_band(axes, foss, intervals, style["color"]))
-        axes.set(xlabel=FOSS, ylabel="perplexity / kNN-LM's at FoSS 0")
-        axes.set_title("Against kNN-LM on the same documents: below 1 is better")
+        axes.set(xlabel=FOSS, ylabel="perplexity / its baseline's at FoSS 0")
+        axes.set_ylim(top=min(axes.get_ylim()[1], HIGHEST_RATIO))
+        axes.set_title("Against the matched baseline, on the same documents: below 1 is better")
         finish(axes)
     about = (
         "Bands are 95 % intervals of the ratio, over the same documents for both: a curve whose "
-        "band is below 1 is better than kNN-LM."
+        "band is below 1 is better than its baseline."
     )
     known = about if any(banded) else "Intervals are not known; they need several documents."
-    return f"Perplexity as a ratio to kNN-LM's at FoSS 0. {known}"
+    pairs = "; ".join(f"{', '.join(names)}: {baseline}" for baseline, names in baselines.items())
+    return (
+        f"Perplexity as a ratio to that of the matched baseline at FoSS 0 ({pairs}). {known} "
+        f"Curves that rise above {HIGHEST_RATIO:g} are cut off."
+    )
 
 
 def draw_tau(evaluation: EvaluationFiles, path: Path) -> str | None:
@@ -124,12 +136,13 @@ def draw_ablation(evaluation: EvaluationFiles, path: Path) -> str | None:
         (points, clustering_style(name, list(found)), clustering_name(name))
         for name, points in found.items()
     ]
-    searched = curves(evaluation.rows).get(KNNLM, [])
+    everything = curves(evaluation.rows)
+    fair = next((aim for points in found.values() if (aim := matched(everything, points))), None)
     with drawing(path, size=(8.6, 5)) as axes:
         banded = draw_lines(axes, styled)
-        if searched and searched[0].foss == 0:
-            level = searched[0].perplexity
-            axes.axhline(level, label="kNN-LM at FoSS 0", zorder=1, **searched_style())
+        if fair:
+            label = f"{method_name(fair.name)}, at FoSS 0"
+            axes.axhline(fair.perplexity, label=label, zorder=1, **searched_style())
         axes.set(xlabel=FOSS, ylabel="perplexity per token")
         axes.set_title("RetoMaton with each clustering")
         finish(axes)

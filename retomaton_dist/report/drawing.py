@@ -18,7 +18,7 @@ Styled = tuple[Sequence[Row], dict[str, Any], str]
 
 FOSS = "fraction of saved searches (FoSS)"
 # Their curves end at the LM's own perplexity when nothing is searched.
-FADING = ("knnlm", "knnlm+lambda", "adaptret")
+FADING = ("knnlm", "knnlm+wide", "knnlm+lambda", "adaptret")
 # Colours that the colour-blind can tell apart (Okabe and Ito), and a marker for each.
 _METHODS = {
     "lm": ("#6b7280", ""),
@@ -27,6 +27,7 @@ _METHODS = {
     "retomaton": ("#0072B2", "o"),
     "retomaton+pw": ("#009E73", "v"),
     "retomaton+lambda": ("#AA4499", "D"),
+    "knnlm+wide": ("#CC79A7", "d"),
     "knnlm+lambda": ("#994F00", "p"),
     "suffix": ("#000000", "*"),
     "retomaton+suffix": ("#56B4E9", "P"),
@@ -37,23 +38,28 @@ _OTHERS = (("#44403c", "<"), ("#882255", ">"), ("#117733", "8"), ("#332288", "h"
 _CLUSTERINGS = ("#0072B2", "#CC3311", "#117733", "#AA4499", "#997700", "#332288")
 _CLUSTERING_MARKERS = "os^Pv*"
 _NONE = ("#56B4E9", "D")
-_BACK_TO_FRONT = {"lm": 1, "knnlm": 2, "knnlm+lambda": 2, "adaptret": 2, "retomaton+random": 2}
+# Height of a line of a legend, and how many of them a figure has room for as it is.
+LINE_INCHES, FREE_LINES = 0.22, 3
+_BACK_TO_FRONT = {"lm": 1, **dict.fromkeys(FADING, 2), "retomaton+random": 2}
 
 
 @contextlib.contextmanager
-def drawing(path: Path, panels: int = 1, size: tuple[float, float] = (7, 4)) -> Iterator[Any]:
+def drawing(
+    path: Path, panels: int = 1, size: tuple[float, float] = (7, 4), rows: int = 1
+) -> Iterator[Any]:
     """Yield the axes of so many panels side by side (one: the axes alone); save them at the end.
 
-    `size` is in inches. The file holds no date or version, so that equal figures are equal bytes.
+    With several `rows`, so many panels are in each. `size` is in inches. The file holds no date or
+    version, so that equal figures are equal bytes.
     """
     # Heavy, and not needed by those who only ask for help.
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=size, layout="constrained")
-    axes = figure.subplots(1, panels, squeeze=False)[0]
+    axes = figure.subplots(rows, panels, squeeze=False).ravel()
     for one in axes:
         one.spines[["top", "right"]].set_visible(False)
-    yield axes[0] if panels == 1 else axes
+    yield axes[0] if len(axes) == 1 else axes
     picture = io.BytesIO()
     figure.savefig(picture, format="png", dpi=120, metadata={"Software": None})
     files.write(path, picture.getvalue())
@@ -155,7 +161,11 @@ def draw_legend(axes: Any) -> None:
     """Below the whole figure, where no curve can be."""
     handles, labels = axes.get_legend_handles_labels()
     columns = _columns(labels, axes.figure.get_figwidth())
-    axes.figure.legend(handles, labels, loc="outside lower center", ncols=columns, frameon=False)
+    # A long legend makes the figure higher, not the axes flatter.
+    lines = math.ceil(len(labels) / columns)
+    figure = axes.figure
+    figure.set_figheight(figure.get_figheight() + LINE_INCHES * max(0, lines - FREE_LINES))
+    figure.legend(handles, labels, loc="outside lower center", ncols=columns, frameon=False)
 
 
 def _columns(labels: Sequence[str], inches: float) -> int:

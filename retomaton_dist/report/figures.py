@@ -4,6 +4,7 @@ One whose data an evaluation does not have is not made.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -18,12 +19,16 @@ from retomaton_dist.report.curve_figures import (
 )
 from retomaton_dist.report.drawing import draw_grid, drawing, finish
 from retomaton_dist.report.folder import EvaluationFiles
+from retomaton_dist.report.gain_figures import draw_gains, draw_reliability
+from retomaton_dist.report.gain_sections import figure_name
 from retomaton_dist.report.names import percent
 from retomaton_dist.report.page import Figure
 from storage.canonical import Json
 
 FOLDER = Path("figures")
 SHOWN_LENGTHS = 20
+# Methods whose gains are drawn; tables have those of others, too.
+GAINING = ("retomaton", "retomaton+suffix", "retomaton+lambda")
 
 
 def draw_runs(evaluation: EvaluationFiles, path: Path) -> str | None:
@@ -91,6 +96,8 @@ _FIGURES: Mapping[str, Callable[[EvaluationFiles, Path], str | None]] = {
     "wall_clock": draw_wall_clock,
     "runs": draw_runs,
     "overlap": draw_overlap,
+    "reliability": draw_reliability,
+    **{figure_name(method): partial(draw_gains, method=method) for method in GAINING},
 }
 
 

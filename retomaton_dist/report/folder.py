@@ -9,9 +9,9 @@ from retomaton_dist.report.rows import Row, read_row
 from storage import canonical
 from storage.canonical import Json
 
-FILES = ("settings", "results", "analysis", "calibration")
-# An evaluation without a walk has nothing to analyse.
-OPTIONAL = ("analysis",)
+FILES = ("settings", "results", "analysis", "calibration", "duplicates")
+# An evaluation of the LM alone has nothing to analyse; older ones looked for no duplicates.
+OPTIONAL = ("analysis", "duplicates")
 
 _NUMBER = int | float
 _SECONDS = {"lm": _NUMBER, "search": _NUMBER, "walk": _NUMBER, "rest": _NUMBER, "total": _NUMBER}
@@ -46,6 +46,61 @@ _SEQUENCE = {
     "probability_per_token": _NUMBER,
 }
 
+_GROUP = {
+    "tokens": int,
+    "baseline": _NUMBER,
+    "perplexity": _NUMBER,
+    "ratio": _NUMBER,
+    "interval?": [_NUMBER],
+    "better": _NUMBER,
+    "worse": _NUMBER,
+}
+_SIDE = {"share": _NUMBER, "factor": _NUMBER, "by_at_least": [[_NUMBER]]}
+_POINT = {"method": str, "clustering?": str, "foss": _NUMBER}
+_GAINS = {
+    **_POINT,
+    "against": {"method": str},
+    "all": _GROUP,
+    "better": _SIDE,
+    "worse": _SIDE,
+    "groupings": [{"title": str, "groups": [{"name": str, **_GROUP}]}],
+}
+_RECALIBRATED = {
+    **_POINT,
+    "lambda": [_NUMBER],
+    "temperatures": [[_NUMBER]],
+    "perplexity": _NUMBER,
+    "over_calibration?": [_NUMBER],
+    "over_both?": [_NUMBER],
+    "baseline?": str,
+    "ratio_over_calibration?": [_NUMBER],
+    "ratio_over_both?": [_NUMBER],
+}
+_RETRAINED = {
+    **_POINT,
+    "perplexity": _NUMBER,
+    "perplexities": [_NUMBER],
+    "baseline?": str,
+    "ratios?": [_NUMBER],
+}
+_RELIABILITY = {
+    **_POINT,
+    "bins": [{"said": _NUMBER, "came": _NUMBER, "tokens": int}],
+    "said": _NUMBER,
+    "came": _NUMBER,
+    "error": _NUMBER,
+}
+_PAIR = {
+    "text": str,
+    "in": str,
+    "documents": int,
+    "tokens": int,
+    "same": [int],
+    "same_tokens": int,
+    "near": [int],
+    "near_tokens": int,
+}
+
 # A list stands for any number of its item, "*" for any key; a key with "?" may be missing or null.
 _SHAPES: dict[str, Any] = {
     "results": {
@@ -56,9 +111,13 @@ _SHAPES: dict[str, Any] = {
         "words?": int,
         "seconds?": _SECONDS,
         "caps?": {"*": int},
+        "recalibrated?": [_RECALIBRATED],
+        "retrained?": [_RETRAINED],
+        "reliability?": [_RELIABILITY],
     },
     "analysis": {
         "walk?": str,
+        "gains?": [_GAINS],
         "runs?": _RUNS,
         "overlap?": [_OVERLAP],
         "sequences?": {"*": [_SEQUENCE]},
@@ -68,10 +127,12 @@ _SHAPES: dict[str, Any] = {
             "source?": {**_STRETCH, "tokens": int, "entry?": int},
         },
     },
+    "duplicates": {"pairs?": [_PAIR]},
+    "settings": {"tried?": {"temperatures?": [_NUMBER], "edges?": {"*": [str]}}},
     "calibration": {
         "methods?": {
             "*": dict,
-            "adaptret?": {"positions": int, "held_out": int, "epochs": int, "seconds": _NUMBER},
+            "adaptret?": {"positions": int, "held_out": int, "epochs": int, "seconds?": _NUMBER},
         },
     },
 }
@@ -85,6 +146,7 @@ class EvaluationFiles:
     results: Json
     analysis: Json
     calibration: Json
+    duplicates: Json
     rows: tuple[Row, ...]
 
 

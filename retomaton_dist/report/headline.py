@@ -9,10 +9,16 @@ from itertools import pairwise
 from typing import Literal
 
 from retomaton_dist.report.folder import EvaluationFiles
-from retomaton_dist.report.names import curve_name, percent
+from retomaton_dist.report.names import curve_name, method_name, percent
 from retomaton_dist.report.rows import ADAPTRET, KNNLM, LM, Curve, Row, curves, main_clustering
 
 Points = Sequence[Row]
+# Baselines as a sentence names them.
+_WORDS = {
+    "knnlm": "kNN-LM",
+    "knnlm+wide": "kNN-LM of as many candidates",
+    "knnlm+lambda": "kNN-LM with the same learned mixing",
+}
 
 
 @dataclass(frozen=True)
@@ -37,9 +43,9 @@ class Crossing:
 
 @dataclass(frozen=True)
 class Target:
-    """A perplexity to be reached, and whose it is."""
+    """A perplexity to be reached, and which method's it is."""
 
-    name: Literal["knnlm", "adaptret"]
+    name: str
     perplexity: float
 
 
@@ -70,15 +76,21 @@ def largest_foss(points: Points, target: float) -> Crossing:
 
 
 def targets(found: Mapping[Curve, Points]) -> list[Target]:
-    """What RetoMaton is measured against: kNN-LM at FoSS 0, and the best that AdaptRet does."""
-    aims: list[Target] = []
-    searched = perplexity_at(found.get(KNNLM, []), 0.0)
-    if searched:
-        aims.append(Target("knnlm", searched.perplexity))
+    """What all curves are measured against: kNN-LM at FoSS 0, and the best that AdaptRet does."""
+    searched = _at_foss_0(found, KNNLM.method)
     adaptive = [row.perplexity for row in found.get(ADAPTRET, [])]
-    if adaptive:
-        aims.append(Target("adaptret", min(adaptive)))
-    return aims
+    best = [Target(ADAPTRET.method, min(adaptive))] if adaptive else []
+    return [searched, *best] if searched else best
+
+
+def matched(found: Mapping[Curve, Points], points: Points) -> Target | None:
+    """The baseline of a curve at FoSS 0, if it ran: it differs by the automaton alone."""
+    return _at_foss_0(found, points[0].baseline) if points and points[0].baseline else None
+
+
+def _at_foss_0(found: Mapping[Curve, Points], method: str) -> Target | None:
+    level = perplexity_at(found.get(Curve(method, None), []), 0.0)
+    return Target(method, level.perplexity) if level else None
 
 
 def result_sentence(evaluation: EvaluationFiles) -> str:
@@ -88,9 +100,11 @@ def result_sentence(evaluation: EvaluationFiles) -> str:
     results = evaluation.results
     many = "" if results["documents"] == 1 else "s"
     text = f"On {results['positions']:,} positions of {results['documents']:,} document{many}"
+    learned = Curve("retomaton+lambda", ours.clustering)
+    changes = [_change(found, one) for one in (ours, learned)]
     parts = [
         _levels(found, ours),
-        _change(found.get(ours, [])),
+        *changes,
         _still_equal(found, ours),
         _without_search(found, ours),
     ]
@@ -110,12 +124,10 @@ def _levels(found: Mapping[Curve, Points], ours: Curve) -> str:
     return ", the ".join([searching, *alone]) if named else "".join(f"the {one}" for one in alone)
 
 
-def _change(points: Points) -> str:
-    row = next((row for row in points if row.foss == 0 and row.against_knnlm is not None), None)
-    if row is None or row.against_knnlm is None:
-        return ""
-    side = "below" if row.against_knnlm < 1 else "above"
-    return f"RetoMaton is {percent(abs(1 - row.against_knnlm))} {side} kNN-LM{_margin(row)}"
+def _change(found: Mapping[Curve, Points], curve: Curve) -> str:
+    row = next((row for row in found.get(curve, []) if row.foss == 0), None)
+    compared = "" if row is None else _compared(found, row)
+    return compared and f"{method_name(curve.method)} is {compared}"
 
 
 def _without_search(found: Mapping[Curve, Points], ours: Curve) -> str:
@@ -125,10 +137,22 @@ def _without_search(found: Mapping[Curve, Points], ours: Curve) -> str:
     if row is None:
         return ""
     text = f"{curve_name(curve)} has {row.perplexity:,.2f} without any search"
+    compared = _compared(found, row)
+    return f"{text}, {compared}" if compared else text
+
+
+def _compared(found: Mapping[Curve, Points], row: Row) -> str:
+    """The gain over the matched baseline; without that, over plain kNN-LM, and that it is not."""
+    aim = matched(found, [row])
+    if aim is not None and row.against is not None:
+        return f"{_side(row.against)} {_WORDS[aim.name]} ({aim.perplexity:,.2f}){_margin(row)}"
     if row.against_knnlm is None:
-        return text
-    side = "below" if row.against_knnlm < 1 else "above"
-    return f"{text}, {percent(abs(1 - row.against_knnlm))} {side} kNN-LM{_margin(row)}"
+        return ""
+    return f"{_side(row.against_knnlm)} kNN-LM (its matched baseline, {row.baseline}, did not run)"
+
+
+def _side(ratio: float) -> str:
+    return f"{percent(abs(1 - ratio))} {'below' if ratio < 1 else 'above'}"
 
 
 def _margin(row: Row) -> str:
@@ -139,15 +163,13 @@ def _margin(row: Row) -> str:
 
 
 def _still_equal(found: Mapping[Curve, Points], ours: Curve) -> str:
-    target = next((one.perplexity for one in targets(found) if one.name == "knnlm"), None)
-    if target is None or ours not in found:
+    aim = matched(found, found.get(ours, [])) or _at_foss_0(found, KNNLM.method)
+    if aim is None or ours not in found:
         return ""
-    crossing = largest_foss(found[ours], target)
+    crossing, whose = largest_foss(found[ours], aim.perplexity), _WORDS[aim.name]
     if crossing.foss is None:
-        return "at no FoSS does it reach kNN-LM's perplexity"
-    saved = percent(crossing.foss)
+        return f"at no FoSS does {method_name(ours.method)} reach the perplexity of {whose}"
+    saved = f"with {percent(crossing.foss)} of the searches saved"
     if crossing.kind == "all":
-        return (
-            f"it is still no worse than kNN-LM with {saved} of the searches saved, its last point"
-        )
-    return f"it equals kNN-LM with {saved} of the searches saved"
+        return f"{method_name(ours.method)} is still no worse than {whose} {saved}, its last point"
+    return f"{method_name(ours.method)} equals {whose} {saved}"

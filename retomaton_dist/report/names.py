@@ -7,6 +7,7 @@ from retomaton_dist.report.rows import Curve, Interval
 _METHODS = {
     "lm": "LM alone",
     "knnlm": "kNN-LM",
+    "knnlm+wide": "kNN-LM, as many candidates",
     "knnlm+lambda": "kNN-LM + lambda",
     "adaptret": "AdaptRet",
     "suffix": "suffixes alone",
@@ -17,7 +18,11 @@ DASH = "–"  # noqa: RUF001 - a dash is meant
 
 def method_name(method: str) -> str:
     """What a method is called; one that is not known here keeps its own name."""
-    return _METHODS.get(method, method.replace("retomaton", "RetoMaton").replace("+", " + "))
+    if method in _METHODS:
+        return _METHODS[method]
+    plain, _, more = method.partition("+")
+    named = _METHODS.get(plain, plain.replace("retomaton", "RetoMaton"))
+    return f"{named} + {more.replace('+', ' + ')}" if more else named
 
 
 def curve_name(curve: Curve) -> str:

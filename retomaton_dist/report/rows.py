@@ -26,9 +26,10 @@ ADAPTRET = Curve("adaptret", None)
 class Row:
     """One point of a curve. `seconds` splits its wall-clock, if it was run alone (live mode).
 
-    `interval` is a 95 % confidence interval; `against_knnlm` is the perplexity's ratio to
-    kNN-LM's at FoSS 0, with `against_interval` for it. `sigma` is for walks that look up suffixes,
-    `share` for those that search at random instead.
+    `interval` is a 95 % confidence interval; `against` is the perplexity's ratio to that of
+    `baseline` at FoSS 0, with `against_interval` for it, and `against_knnlm` that to kNN-LM's,
+    with `knnlm_interval`.
+    `sigma` is for walks that look up suffixes, `share` for those that search at random instead.
     """
 
     method: str
@@ -46,8 +47,11 @@ class Row:
     lambda_: float | None
     temperature: float | None
     pointer_weight: float | None
-    against_knnlm: float | None
+    baseline: str | None
+    against: float | None
     against_interval: Interval | None
+    against_knnlm: float | None
+    knnlm_interval: Interval | None
     seconds: Mapping[str, float] | None
 
     @property
@@ -64,7 +68,7 @@ class Row:
 def read_row(item: Mapping[str, Any], where: str) -> Row:
     """Check and convert a row of results.json; anything unfit is damage, found `where`."""
     try:
-        against = item.get("against_knnlm") or {}
+        against, searched = item.get("against") or {}, item.get("against_knnlm") or {}
         return Row(
             method=str(item["method"]),
             clustering=_text(item.get("clustering")),
@@ -81,8 +85,11 @@ def read_row(item: Mapping[str, Any], where: str) -> Row:
             lambda_=_number(item.get("lambda")),
             temperature=_number(item.get("temperature")),
             pointer_weight=_number(item.get("pointer_weight")),
-            against_knnlm=_number(against.get("ratio")),
+            baseline=_text(item.get("baseline")),
+            against=_number(against.get("ratio")),
             against_interval=_interval(against.get("interval")),
+            against_knnlm=_number(searched.get("ratio")),
+            knnlm_interval=_interval(searched.get("interval")),
             seconds=_seconds(item.get("seconds")),
         )
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:

@@ -6,8 +6,15 @@ from typing import Any
 
 from retomaton_dist.report import tables
 from retomaton_dist.report.folder import EvaluationFiles
+from retomaton_dist.report.gain_sections import (
+    gains_section,
+    recalibrated_section,
+    reliability_section,
+    retrained_section,
+    shared_section,
+)
 from retomaton_dist.report.headline import result_sentence
-from retomaton_dist.report.names import percent
+from retomaton_dist.report.names import percent, short
 from retomaton_dist.report.page import (
     Bullets,
     Figure,
@@ -27,8 +34,11 @@ _DEFINITIONS = (
     "Perplexity per token: exp of the mean negative log-probability over all positions.",
     "Perplexity per word: the same sum, divided by the words of the source text; each document's "
     "end counts as one more if it is scored.",
-    "95 % interval: bootstrap over documents. The ratio to kNN-LM is resampled in pairs, so that "
-    "what makes a document hard for both cancels.",
+    "95 % interval: bootstrap over documents. The ratio to a baseline is resampled in pairs, so "
+    "that what makes a document hard for both cancels.",
+    "Matched baseline: the same method without the automaton. For RetoMaton with constant lambda, "
+    "kNN-LM of as many candidates (k + max_knns); with learned mixing, kNN-LM with as many "
+    "candidates and the same network. What is gained over it is the automaton's.",
     "By interpolation: curves are taken as straight between neighbouring points. ~ marks a value "
     "read off between two points; nothing is read off outside them.",
     "LM alone: the language model without any search. It is the same at every FoSS.",
@@ -51,6 +61,11 @@ def compose(evaluation: EvaluationFiles, figures: Mapping[str, Figure]) -> list[
     """The whole report."""
     sections: list[list[PagePart]] = [
         _headline(evaluation, figures),
+        shared_section(evaluation.duplicates),
+        gains_section(evaluation.analysis.get("gains") or [], figures),
+        reliability_section(evaluation.results.get("reliability") or [], figures),
+        recalibrated_section(evaluation.results.get("recalibrated") or []),
+        retrained_section(evaluation.results.get("retrained") or []),
         _tau(figures),
         _ablation(evaluation, figures),
         _wall_clock(evaluation, figures),
@@ -58,7 +73,7 @@ def compose(evaluation: EvaluationFiles, figures: Mapping[str, Figure]) -> list[
         _overlap(evaluation.analysis, figures),
         _sequences(evaluation.analysis),
         _passage(evaluation.analysis),
-        _calibration(evaluation.calibration),
+        _calibration(evaluation),
         _adaptret(evaluation.calibration),
         _points(evaluation),
         _caps(evaluation.results),
@@ -171,23 +186,40 @@ def _stretch(begin: str, found: Json) -> list[PagePart]:
     return [line, Passage(text)]
 
 
-def _calibration(calibration: Json) -> list[PagePart]:
-    methods = calibration.get("methods")
+def _calibration(evaluation: EvaluationFiles) -> list[PagePart]:
+    methods = evaluation.calibration.get("methods")
     if not methods:
         return []
     about = "Chosen on the calibration text, or given; then constant along each curve."
-    return _titled("Calibration", [prose(about), tables.facts_table(methods)])
+    return _titled(
+        "Calibration", [prose(about), *_tried(evaluation.settings), tables.facts_table(methods)]
+    )
+
+
+def _tried(settings: Json) -> list[PagePart]:
+    """Which temperatures were tried, and what was chosen at an edge."""
+    tried = settings.get("tried") or {}
+    if not tried.get("temperatures"):
+        return []
+    grid, edges = tried["temperatures"], tried.get("edges")
+    span = f"{len(grid)} temperatures from {short(grid[0])} to {short(grid[-1])} were scored. "
+    if not edges:
+        return [prose(f"{span}No constant lies at an edge of what was tried.")]
+    lines = [f"{line}: {', '.join(places)}." for line, places in edges.items()]
+    warning = "Constants at an edge of what was tried, where a better one may lie beyond:"
+    return [prose(span), prose(warning, strong=True), Bullets(tuple(lines))]
 
 
 def _adaptret(calibration: Json) -> list[PagePart]:
     trained = (calibration.get("methods") or {}).get("adaptret")
     if not trained:
         return []
+    # A calibration that the store keeps has no times: its bytes are the same on every run.
+    took = f"; it took {trained['seconds']:,.1f} seconds" if trained.get("seconds") else ""
     about = (
         f"AdaptRet's network was trained on {trained['positions']:,} positions of held-out text, "
-        f"and {trained['held_out']:,} more chose among its {trained['epochs']:,} epochs; it took "
-        f"{trained['seconds']:,.1f} seconds. Plain RetoMaton trains nothing: held-out text serves "
-        "only to choose its constants."
+        f"and {trained['held_out']:,} more chose among its {trained['epochs']:,} epochs{took}. "
+        "Plain RetoMaton trains nothing: held-out text serves only to choose its constants."
     )
     return _titled("What AdaptRet's training cost", [prose(about)])
 

@@ -1,9 +1,14 @@
 """Starting or joining a Ray cluster, and checking up front that the work fits it."""
 
+import contextlib
 import logging
 import os
+import signal
 import socket
+import threading
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import ray
 from ray.exceptions import RayError
@@ -27,30 +32,58 @@ class Crew:
 def connect(address: str) -> None:
     """Join the cluster at an address, or start one on this machine for `local`."""
     try:
-        if address == "local":
-            ray.init(
-                address="local",
-                include_dashboard=False,
-                log_to_driver=False,
-                logging_level=logging.ERROR,
-            )
-        else:
-            _join(address)
+        with _own_sigterm():
+            _connect(address)
     except (OSError, RuntimeError, ValueError, RayError) as error:
         raise ClusterError(
-            f"cannot reach the Ray cluster at {address}: {_first_line(error)}; "
+            f"cannot reach the Ray cluster at {address}: {first_line(error)}; "
             f"is it running, and does RAY_AUTH_MODE match it?"
         ) from error
 
 
+@contextlib.contextmanager
+def _own_sigterm() -> Iterator[None]:
+    """Keep what the caller does on SIGTERM: Ray puts its own in place, which ends in an abort."""
+    before = signal.getsignal(signal.SIGTERM)
+    if threading.current_thread() is not threading.main_thread() or not callable(before):
+        yield
+        return
+    try:
+        yield
+    except SystemExit as error:
+        # Ray's way to answer a SIGTERM that arrived meanwhile.
+        signal.signal(signal.SIGTERM, before)
+        signal.raise_signal(signal.SIGTERM)
+        raise KeyboardInterrupt from error
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _connect(address: str) -> None:
+    if address != "local":
+        _join(address)
+        return
+    ray.init(
+        address="local",
+        include_dashboard=False,
+        log_to_driver=False,
+        logging_level=logging.ERROR,
+    )
+
+
 def _join(address: str) -> None:
     """Join a cluster; where nobody answers, Ray by itself would try for a quarter of an hour."""
-    host, _, port = address.removeprefix("ray://").rpartition(":")
-    if host and port.isdigit():
-        socket.create_connection((host.strip("[]"), int(port)), CONNECT_SECONDS).close()
+    knock(address)
     # How often Ray tries, whatever the name says; one attempt takes 40 seconds.
     os.environ.setdefault("RAY_gcs_server_port_wait_time_s", "1")
     ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
+
+
+def knock(address: str) -> None:
+    """Raise OSError if an address names a host and a port, and nobody answers there."""
+    host, _, port = address.rpartition("://")[2].rpartition(":")
+    if host and port.isdigit():
+        socket.create_connection((host.strip("[]"), int(port)), CONNECT_SECONDS).close()
 
 
 def choose_crew(settings: WorkerSettings, *, gpu: bool) -> Crew:
@@ -70,7 +103,7 @@ def choose_crew(settings: WorkerSettings, *, gpu: bool) -> Crew:
 def check_fits(crew: Crew) -> None:
     """Refuse a crew that the cluster's nodes, even if idle, could not hold."""
     nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
-    places = sum(_places(node, crew) for node in nodes)
+    places = room_for(crew)
     if places < crew.workers:
         cpus, gpus = (sum(node.get(kind, 0) for node in nodes) for kind in ("CPU", "GPU"))
         raise ClusterError(
@@ -78,6 +111,16 @@ def check_fits(crew: Crew) -> None:
             f"cluster, which has {cpus:g} CPUs and {gpus:g} GPUs on {len(nodes)} nodes and room "
             f"for {places}; lower --workers or --cpus-per-worker"
         )
+
+
+def room_for(crew: Crew) -> int:
+    """How many actors of a crew the nodes that are alive, even if idle, could hold."""
+    return sum(_places(node["Resources"], crew) for node in ray.nodes() if node["Alive"])
+
+
+def holds_workers(node: dict[str, Any], crew: Crew) -> bool:
+    """Whether a node, as `ray.nodes` describes it, is alive and has room for an actor of a crew."""
+    return bool(node["Alive"]) and _places(node["Resources"], crew) > 0
 
 
 def _places(node: dict[str, float], crew: Crew) -> int:
@@ -90,5 +133,7 @@ def _share(cpus: float, workers: int) -> float:
     return 1.0 if workers <= cpus else int(cpus / workers * 10_000) / 10_000
 
 
-def _first_line(error: Exception) -> str:
-    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+def first_line(error: BaseException) -> str:
+    """What an error says, as far as a line goes; its kind if it says nothing."""
+    said = str(error).strip()
+    return said.splitlines()[0].rstrip(".") if said else type(error).__name__

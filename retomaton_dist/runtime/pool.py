@@ -14,7 +14,17 @@ import ray
 from ray.exceptions import OutOfMemoryError, RayError, RayTaskError
 
 from retomaton_dist.errors import ClusterError, OutOfMemory, RetomatonError, WorkerLost
-from retomaton_dist.runtime.actors import ATTEMPTS, START_SECONDS, Actors, known_error
+from retomaton_dist.runtime.actors import (
+    ATTEMPTS,
+    LEAST_MAKE_SECONDS,
+    OPEN_SECONDS,
+    START_SECONDS,
+    Actors,
+    Starting,
+    known_error,
+)
+from retomaton_dist.runtime.progress import say
+from retomaton_dist.runtime.waiting import POLL_SECONDS, check_cluster
 
 Unit = TypeVar("Unit")
 Result = TypeVar("Result")
@@ -22,8 +32,6 @@ Given = TypeVar("Given", contravariant=True)
 Made = TypeVar("Made", covariant=True)
 
 IN_FLIGHT = 2
-POLL_SECONDS = 1.0
-START = "start"
 
 
 class Worker(Protocol[Given, Made]):
@@ -36,18 +44,36 @@ class Worker(Protocol[Given, Made]):
 
 @dataclass(eq=False)
 class _Seat(Generic[Unit]):
-    """One place of the crew: what its present actor has been given, in order."""
+    """One place of the crew: what its present actor has still to answer, in order.
+
+    While it starts: that it is there, then that its worker is made. Afterwards its units.
+    """
 
     place: int
-    starting: Any
+    starting: deque[Any]
     given: deque[tuple[Any, Unit]] = field(default_factory=deque)
     since: float = field(default_factory=time.monotonic)
+    failed_starts: int = 0
 
+    @property
+    def started(self) -> bool:
+        return not self.starting
+
+    @property
+    def opening(self) -> bool:
+        return len(self.starting) == len(Starting._fields)
+
+    @property
     def front(self) -> Any:
-        return self.starting if self.starting is not None else self.given[0][0]
+        return self.starting[0] if self.starting else self.given[0][0]
 
+    @property
     def busy(self) -> bool:
-        return self.starting is not None or bool(self.given)
+        return bool(self.starting or self.given)
+
+    def begin(self, starting: Starting) -> None:
+        self.starting = deque(starting)
+        self.since = time.monotonic()
 
 
 class Pool(Generic[Unit, Result]):
@@ -57,7 +83,8 @@ class Pool(Generic[Unit, Result]):
 
     An error raised by the worker ends the run and is raised here as it is. A lost actor is
     replaced and its units are done again, each at most three times; as long as it cannot be
-    replaced, the other actors do all the work. When all is well the actors stay with the session;
+    replaced, the other actors do all the work, for good if its successors die, too, before they
+    have started. When all is well the actors stay with the session;
     when not, they end here, so that nothing is done behind the caller's back.
     """
 
@@ -71,14 +98,16 @@ class Pool(Generic[Unit, Result]):
         self.actors, self.make, self.unit_seconds = actors, make, unit_seconds
         self.on_ready: Callable[[], None] | None = on_ready
         self.waiting: deque[tuple[int, Unit]] = deque()
-        self.lost: Counter[int | str] = Counter()
+        self.lost: Counter[int] = Counter()
         self.seats: list[_Seat[tuple[int, Unit]]] = []
+        self.places = 0
+        self.someone_since = time.monotonic()
 
     def __enter__(self) -> "Pool[Unit, Result]":
         return self
 
     def __exit__(self, *_: object) -> None:
-        if any(seat.busy() for seat in self.seats):
+        if any(seat.busy for seat in self.seats):
             self.actors.close()
         else:
             self.actors.rest()
@@ -93,12 +122,14 @@ class Pool(Generic[Unit, Result]):
         """
         self.lost.clear()
         self.waiting = deque(zip(numbers or range(len(units)), units, strict=True))
-        while len(self.seats) < min(self.actors.crew.workers, len(units)):
-            place = len(self.seats)
-            self.seats.append(_Seat(place, self.actors.give(place, self.make)))
+        while self.places < min(self.actors.crew.workers, len(units)):
+            starting = self.actors.give(self.places, self.make)
+            self.seats.append(_Seat(self.places, deque(starting)))
+            self.places += 1
+        self.someone_since = time.monotonic()
         self._hand_out()
         while self.waiting or any(seat.given for seat in self.seats):
-            fronts = {seat.front(): seat for seat in self.seats if seat.busy()}
+            fronts = {seat.front: seat for seat in self.seats if seat.busy}
             ready, _ = ray.wait(list(fronts), timeout=POLL_SECONDS)
             for reference in ready:
                 yield from self._settle(fronts[reference], reference)
@@ -109,7 +140,7 @@ class Pool(Generic[Unit, Result]):
         self, seat: _Seat[tuple[int, Unit]], reference: Any
     ) -> Iterator[tuple[Unit, Result]]:
         try:
-            result = ray.get(reference)
+            result = ray.get(reference, timeout=self.unit_seconds)
         except RayTaskError as error:
             if known := known_error(error.cause):
                 raise known from error
@@ -118,10 +149,11 @@ class Pool(Generic[Unit, Result]):
             # Actors, nodes and objects die in many ways, all of which end with a new actor.
             self._replace(seat, error)
             return
-        if seat.starting is not None:
-            seat.starting = None
-            self.lost[START] = 0
-            self._tell_ready()
+        if seat.starting:
+            seat.starting.popleft()
+            if seat.started:
+                seat.failed_starts = 0
+                self._tell_ready()
         else:
             _, (_, unit) = seat.given.popleft()
             yield unit, result
@@ -134,7 +166,7 @@ class Pool(Generic[Unit, Result]):
 
     def _hand_out(self) -> None:
         """A unit for every started worker, and a second while there are enough for all."""
-        started = [seat for seat in self.seats if seat.starting is None]
+        started = [seat for seat in self.seats if seat.started]
         for seat in started:
             if self.waiting and not seat.given:
                 seat.since = time.monotonic()
@@ -154,34 +186,65 @@ class Pool(Generic[Unit, Result]):
 
     def _replace(self, seat: _Seat[tuple[int, Unit]], error: Exception) -> None:
         """Put a new actor in the seat; only the unit it was working on counts as tried."""
-        blamed = seat.given[0][1][0] if seat.given else START
-        self.lost[blamed] += 1
-        if self.lost[blamed] >= ATTEMPTS:
-            raise _lost_for_good(blamed, error)
+        if seat.given:
+            blamed = seat.given[0][1][0]
+            self.lost[blamed] += 1
+            if self.lost[blamed] >= ATTEMPTS:
+                raise _lost_for_good(f"unit {blamed}", error)
+        else:
+            seat.failed_starts += 1
         self.waiting.extendleft(numbered for _, numbered in reversed(seat.given))
         seat.given.clear()
-        seat.starting = self.actors.renew(seat.place, self.make)
-        seat.since = time.monotonic()
+        if seat.failed_starts >= ATTEMPTS:
+            self._give_up(seat, error)
+        else:
+            seat.begin(self.actors.renew(seat.place, self.make))
+
+    def _give_up(self, seat: _Seat[tuple[int, Unit]], error: Exception) -> None:
+        """Go on without a seat whose actors die before they can work, as long as there are more."""
+        if len(self.seats) == 1:
+            raise _lost_for_good("starting a worker", error)
+        self.seats.remove(seat)
+        self.actors.retire(seat.place)
+        say(
+            f"note: a worker died {ATTEMPTS} times while starting, at last so: {_reason(error)}; "
+            f"{len(self.seats)} go on"
+        )
 
     def _check_clocks(self) -> None:
+        check_cluster()
         now = time.monotonic()
-        if all(
-            seat.starting is not None and now - seat.since > START_SECONDS for seat in self.seats
-        ):
+        if not all(seat.opening for seat in self.seats):
+            self.someone_since = now
+        elif now - self.someone_since > START_SECONDS:
             raise ClusterError(
                 f"no worker started within {START_SECONDS:.0f} s: the cluster's CPUs or GPUs are "
-                f"taken by other work; `ray status` shows by what"
+                f"taken by other work, or its nodes are gone; `ray status` shows which"
             )
-        for seat in self.seats:
-            late = bool(seat.given) and now - seat.since > self.unit_seconds
+        for seat in list(self.seats):
+            limit = self._limit(seat)
             # While the caller was busy with another unit, this one may have been finished.
-            if late and not ray.wait([seat.front()], timeout=0)[0]:
-                self._replace(seat, TimeoutError(f"no answer within {self.unit_seconds:g} s"))
+            if not seat.busy or now - seat.since <= limit or ray.wait([seat.front], timeout=0)[0]:
+                continue
+            if seat.opening:
+                # There may be no room, or its process is stuck before it is ours: worth a try.
+                seat.begin(self.actors.renew(seat.place, self.make))
+            else:
+                self._replace(seat, TimeoutError(f"no answer within {limit:g} s"))
+
+    def _limit(self, seat: _Seat[tuple[int, Unit]]) -> float:
+        if seat.opening:
+            return OPEN_SECONDS
+        least = 0.0 if seat.started else LEAST_MAKE_SECONDS
+        return max(self.unit_seconds, least)
 
 
-def _lost_for_good(blamed: int | str, error: Exception) -> RetomatonError:
-    what = "starting a worker" if blamed == START else f"unit {blamed}"
-    reason = str(error).strip().splitlines()[0].rstrip(".")
+def _reason(error: Exception) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
+
+
+def _lost_for_good(what: str, error: Exception) -> RetomatonError:
+    reason = _reason(error)
     if isinstance(error, OutOfMemoryError):
         return OutOfMemory(
             f"{what} ran out of memory {ATTEMPTS} times; lower --workers, --batch-tokens or the "

@@ -7,18 +7,20 @@ when they die; a call whose actor died is sent again until its time is over.
 
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import ray
-from ray.exceptions import GetTimeoutError, RayActorError, RayTaskError
+from ray.exceptions import RayError, RayTaskError
 
 from retomaton_dist.errors import ClusterError, WorkerLost
 from retomaton_dist.runtime.actors import START_SECONDS, known_error
 from retomaton_dist.runtime.cluster import Crew, check_fits
 from retomaton_dist.runtime.shard_server import ShardServer
 from retomaton_dist.runtime.threads import thread_environment
+from retomaton_dist.runtime.waiting import answer_of
 from retomaton_dist.search.layout import IndexFiles
 from retomaton_dist.search.library import faiss
 from retomaton_dist.search.merge import Found
@@ -111,25 +113,21 @@ class SearchService(Searcher):
                 "address that `retomaton serve-index` was given or has printed"
             )
         service = cls(opened, NONE, service_name(opened), owned=False, seconds=seconds)
-        service.parameters = service._ask_first("parameters")
+        # Like a search, this waits for an actor that is being started again.
+        asked = _Asked(service._actors[0].parameters.remote)
+        service.parameters = service._answer(0, asked, time.monotonic() + seconds)
         return service
 
     def search_shards(self, queries: Queries, k: int, widen: int) -> Sequence[Found]:
         """Ask all shards at once and wait for each; a shard whose actor died is asked again."""
         deadline = time.monotonic() + self._seconds
         shared = ray.put(queries)
-        asked = [_Asked(actor, (shared, k, widen)) for actor in self._actors]
+        asked = [_Asked(partial(actor.search.remote, shared, k, widen)) for actor in self._actors]
         return [self._answer(number, asked[number], deadline) for number in self._numbers]
 
     def status(self) -> list[Json]:
         """What every shard's actor says of itself."""
-        asked = [actor.status.remote() for actor in self._actors]
-        try:
-            found: list[Json] = ray.get(asked, timeout=STATUS_SECONDS)
-        except (GetTimeoutError, RayActorError) as error:
-            raise WorkerLost(
-                f"an actor of {self.name} does not answer, it may be starting again; ask later"
-            ) from error
+        found: list[Json] = self._answers([actor.status.remote() for actor in self._actors])
         return found
 
     def close(self) -> None:
@@ -142,45 +140,54 @@ class SearchService(Searcher):
         for actor in self._actors:
             ray.kill(actor)
 
-    def _ask_first(self, method: str) -> Any:
-        return ray.get(getattr(self._actors[0], method).remote(), timeout=self._seconds)
+    def _answers(self, asked: Sequence[Any]) -> list[Any]:
+        try:
+            return [answer_of(reference, STATUS_SECONDS) for reference in asked]
+        except RayTaskError:
+            raise
+        except RayError as error:
+            raise WorkerLost(
+                f"an actor of {self.name} does not answer, it may be starting again; ask later"
+            ) from error
 
-    def _answer(self, number: int, asked: "_Asked", deadline: float) -> Found:
+    def _answer(self, number: int, asked: "_Asked", deadline: float) -> Any:
         while True:
             try:
-                found: Found = ray.get(asked.reference, timeout=max(0, deadline - time.monotonic()))
-                return found
-            except GetTimeoutError as error:
-                raise WorkerLost(
-                    f"shard {number} of {self.name} did not answer within {self._seconds:g} s; "
-                    f"its node may be overloaded: use more shards, or search fewer queries at once"
-                ) from error
+                return answer_of(asked.reference, max(0, deadline - time.monotonic()))
             except RayTaskError as error:
                 if known := known_error(error.cause):
                     raise known from error
                 raise
-            except RayActorError:
+            except RayError as error:
+                # Actors, nodes and objects die in many ways; Ray starts the actor again.
                 if not _exists(self.name, number):
                     raise ClusterError(
                         f"{self.name} was stopped; start it again with `retomaton serve-index`"
                     ) from None
+                if time.monotonic() >= deadline:
+                    raise self._late(number) from error
                 time.sleep(PAUSE_SECONDS)
                 asked.again()
+
+    def _late(self, number: int) -> WorkerLost:
+        return WorkerLost(
+            f"shard {number} of {self.name} did not answer within {self._seconds:g} s; its node "
+            f"may be overloaded: use more shards, or search fewer queries at once"
+        )
 
 
 @dataclass
 class _Asked:
-    """A search that was sent to an actor."""
+    """A call that was sent to an actor, and how to send it."""
 
-    actor: Any
-    arguments: tuple[Any, ...]
+    send: Callable[[], Any]
     reference: Any = field(init=False)
 
     def __post_init__(self) -> None:
         self.again()
 
     def again(self) -> None:
-        self.reference = self.actor.search.remote(*self.arguments)
+        self.reference = self.send()
 
 
 def service_name(opened: IndexFiles) -> str:
@@ -217,8 +224,10 @@ def _start(
         for number in numbers
     ]
     try:
-        ray.get([actor.ready.remote() for actor in actors], timeout=START_SECONDS)
-    except (RayTaskError, RayActorError, GetTimeoutError) as error:
+        deadline = time.monotonic() + START_SECONDS
+        for reference in [actor.ready.remote() for actor in actors]:
+            answer_of(reference, max(0, deadline - time.monotonic()))
+    except RayError as error:
         for actor in actors:
             ray.kill(actor)
         if known := known_error(getattr(error, "cause", error)):

@@ -6,13 +6,17 @@ the same bytes. That is for small stores, notebooks and debuggers.
 
 import os
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import ray
 
+from retomaton_dist.lm.identity import ModelSpec
 from retomaton_dist.runtime.actors import Actors
-from retomaton_dist.runtime.cluster import Crew, choose_crew, connect
+from retomaton_dist.runtime.cluster import Crew, choose_crew, connect, room_for
 from retomaton_dist.runtime.here import PoolHere, TeamHere
+from retomaton_dist.runtime.nodes import check_models, check_surroundings
 from retomaton_dist.runtime.pool import Pool
 from retomaton_dist.runtime.team import Team
 from retomaton_dist.settings import WorkerSettings
@@ -29,6 +33,8 @@ class Session:
         self.settings = settings
         self._connected = False
         self._actors: Actors | None = None
+        self._crews: dict[bool, Crew] = {}
+        self._checked: set[Any] = set()
 
     def __enter__(self) -> "Session":
         return self
@@ -75,11 +81,33 @@ class Session:
         return bool(ray.cluster_resources().get("GPU"))
 
     def crew(self, *, gpu: bool) -> Crew:
-        """Size the actors: one per GPU, else per CPU, or as asked; refuse what does not fit."""
+        """Size the actors: one per GPU, else per CPU, or as asked; refuse what does not fit.
+
+        That is at first. Nodes that are lost later make the crew smaller, and do not end the run.
+        """
         if self.here:
             return Crew(1, 0.0, float(gpu), self.settings.threads)
         self.join()
-        return choose_crew(self.settings, gpu=gpu)
+        if gpu not in self._crews:
+            self._crews[gpu] = choose_crew(self.settings, gpu=gpu)
+        chosen = self._crews[gpu]
+        return replace(chosen, workers=max(1, min(chosen.workers, room_for(chosen))))
+
+    def check_nodes(
+        self, crew: Crew, writes: Path, reads: Sequence[Path], model: ModelSpec | None
+    ) -> None:
+        """Refuse nodes that see other files or have another model or other packages, by name.
+
+        Once per session: see `nodes.py`. A Ray that was started here has what this process has.
+        """
+        if self.here or (self.address == "local" and len(ray.nodes()) == 1):
+            return
+        if (places := (writes, *reads)) not in self._checked:
+            check_surroundings(crew, writes, reads)
+            self._checked.add(places)
+        if model is not None and model not in self._checked:
+            check_models(crew, model, self.settings.unit_timeout)
+            self._checked.add(model)
 
     def pool(
         self, make: Callable[[], Any], *, gpu: bool, on_ready: Callable[[], None] = lambda: None

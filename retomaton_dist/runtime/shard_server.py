@@ -91,6 +91,7 @@ class ShardServer:
     def _shard(self) -> Shard:
         layout, path = self._opened.layout, self._opened.shard(self._number)
         limit_threads(self._threads, layout.factory)
+        self._opened.verify(self._number)
         # Ray shows an actor only its own GPU, as number 0.
         return Shard(path, layout, self._number, self._chosen, 0 if self._gpu else None)
 
@@ -102,7 +103,8 @@ class ShardServer:
                 found = await loop.run_in_executor(self._thread, self._search, calls)
             except Exception as error:  # noqa: BLE001 - every caller must get its answer
                 for call in calls:
-                    call.answer.set_exception(error)
+                    if not call.answer.done():  # its caller may have gone away
+                        call.answer.set_exception(error)
             else:
                 self._answer(calls, found)
 

@@ -11,7 +11,7 @@ class Reading:
     """Row by row: the query, the token, and what the LM makes of it (natural logarithms).
 
     `previous` is the token before, -1 at a document's start. `entropy` and `confidence` (the
-    largest log-probability) do not depend on the token.
+    largest log-probability) do not depend on the token; `favourites` are the tokens that have it.
     """
 
     queries: NDArray[np.float16]
@@ -20,6 +20,7 @@ class Reading:
     log_lm: NDArray[np.float32]
     entropy: NDArray[np.float32]
     confidence: NDArray[np.float32]
+    favourites: NDArray[np.int32]
 
     def __len__(self) -> int:
         return len(self.tokens)

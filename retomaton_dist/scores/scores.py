@@ -10,8 +10,10 @@ from numpy.typing import NDArray
 
 from retomaton_dist.errors import BadInput
 from retomaton_dist.scores.reading import Reading
+from retomaton_dist.scores.seen import steps_since
 from retomaton_dist.scores.walks import Walked
 from storage import scores
+from storage.checked import check_stage
 from storage.store import Store
 
 FOLDER = "scores"
@@ -28,8 +30,8 @@ class Scores:
 
     @classmethod
     def open(cls, text: Store, name: str) -> "Scores":
-        """Open the pass `name` of a text whose scoring is finished."""
-        text.stage("score")
+        """Open the pass `name` of a text whose scoring is finished; altered files are refused."""
+        check_stage(text, "score")
         found = tuple(sorted((text.path / FOLDER / name).glob("*.parquet")))
         if not found:
             raise BadInput(f"{text.path}: there is no pass {name!r} over this text")
@@ -76,13 +78,32 @@ class Scores:
         return self._column("confidence")
 
     @cached_property
+    def favourite(self) -> NDArray[np.int32]:
+        """The token that the LM finds most probable."""
+        return self._column("favourite")
+
+    def of_favourites(self) -> "Scores":
+        """The same positions as if their tokens were the LM's favourites.
+
+        With what `walk(label).of_favourites()` is, a method then says how probable these are.
+        """
+        made = Scores(self.paths)
+        vars(made).update(vars(self), token=self.favourite, log_lm=self.confidence)
+        vars(made).pop("reading", None)
+        return made
+
+    @cached_property
     def reading(self) -> Reading:
         """What the LM said, as the pass had it; without queries if they were not kept."""
         kept = "query" in scores.column_names(self.paths[0])
         queries = self._column("query") if kept else np.empty((len(self), 0), np.float16)
         previous = np.where(self.position > 0, np.roll(self.token, 1), np.int32(-1))
-        said = self.log_lm, self.entropy, self.confidence
+        said = self.log_lm, self.entropy, self.confidence, self.favourite
         return Reading(queries, self.token, previous, *said)
+
+    def since_restart(self, restarted: NDArray[np.bool_]) -> NDArray[np.int64]:
+        """Steps since the last restart of the same document; 0 where it restarts."""
+        return steps_since(self.document, restarted)
 
     def walk(self, label: str) -> Walked:
         """What a walk came to."""
@@ -91,8 +112,10 @@ class Scores:
         names = {item.name: f"{label}.{item.name}" for item in fields(Walked)}
         found = scores.read_columns(self.paths, list(names.values()))
         columns = {name: found[column][self._order] for name, column in names.items()}
-        shape = len(self), len(self.temperatures), 2, 2
-        return Walked(**{**columns, "sums": columns["sums"].reshape(shape)})
+        shape = len(self), len(self.temperatures), 2
+        sums, favoured = columns["sums"], columns["favoured"]
+        shaped = {"sums": sums.reshape(*shape, 2), "favoured": favoured.reshape(shape)}
+        return Walked(**{**columns, **shaped})
 
     def searched(self, label: str) -> NDArray[np.bool_]:
         """Where a walk searched: one column of what `walk` reads."""

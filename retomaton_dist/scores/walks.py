@@ -2,13 +2,17 @@
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from retomaton_dist.scores.reading import Reading
+from retomaton_dist.settings import WalkSettings
+
+# The most entries that a wide search looks for.
+MOST_WIDE = 4096
 
 
 @dataclass(frozen=True, order=True)
@@ -21,7 +25,8 @@ class WalkSpec:
     to a search, only a `share` does, drawn by position.
 
     A walk that is `forgetful` begins anew at every position: it follows nothing and its
-    candidates are what the restart finds. With searches that is what kNN-LM does.
+    candidates are what the restart finds. With searches that is what kNN-LM does. One that is
+    `wide` searches for as many as a walk that follows may score.
     """
 
     automaton: str
@@ -29,12 +34,13 @@ class WalkSpec:
     forgetful: bool = False
     sigma: float = math.inf
     share: float = 1.0
+    wide: bool = False
 
     @property
     def label(self) -> str:
         """The name of the walk's columns."""
         if self.forgetful:
-            return "suffix" if self.looks_up else "knnlm"
+            return "suffix" if self.looks_up else "knnlm+wide" if self.wide else "knnlm"
         thresholds = [self.tau, *[self.sigma] * self.looks_up, *[self.share] * (self.share < 1)]
         return f"{self.automaton}@{','.join(map(format_threshold, thresholds))}"
 
@@ -43,15 +49,22 @@ class WalkSpec:
         """Whether it may search at all."""
         return self.sigma > 0 and self.share > 0
 
+    def neighbours(self, settings: WalkSettings, entries: int) -> int:
+        """How many entries it searches for, of so many that there are."""
+        if not self.wide:
+            return min(settings.k, entries)
+        # Farther ones weigh nothing, and searches would take most of the time.
+        return min(settings.k + settings.max_knns, max(settings.k, MOST_WIDE), entries)
+
     @property
     def looks_up(self) -> bool:
         """Whether it may restart by a suffix."""
         return math.isfinite(self.sigma) or self.share < 1
 
 
-def forgetful(automaton: str, sigma: float = math.inf) -> WalkSpec:
+def forgetful(automaton: str, sigma: float = math.inf, *, wide: bool = False) -> WalkSpec:
     """The walk of kNN-LM, or with sigma 0 of suffixes alone; the automaton lends its codec."""
-    return WalkSpec(automaton, math.inf, forgetful=True, sigma=sigma)
+    return WalkSpec(automaton, math.inf, forgetful=True, sigma=sigma, wide=wide)
 
 
 def format_threshold(threshold: float) -> str:
@@ -70,12 +83,14 @@ class Walked:
     """What one walk came to, row by row.
 
     `sums` are log-sums [rows, temperatures, target or all, pointed or other], relative to the
-    nearest candidate: log sum exp((nearest - distance) / temperature). `states` is n. `matched`
-    is the length of the suffix that the walk restarted by (the longest at a document's start), 0
-    where it did not.
+    nearest candidate: log sum exp((nearest - distance) / temperature). `favoured` are those of the
+    LM's favourite, [rows, temperatures, pointed or other]. `states` is n. `matched` is the length
+    of the suffix that the walk restarted by (the longest at a document's start), 0 where it did
+    not.
     """
 
     sums: NDArray[np.float32]
+    favoured: NDArray[np.float32]
     searched: NDArray[np.bool_]
     matched: NDArray[np.int32]
     states: NDArray[np.int32]
@@ -88,6 +103,7 @@ class Walked:
         """Rows, or walks and rows, without candidates and without searches."""
         return cls(
             sums=np.full((*shape, temperatures, 2, 2), -np.inf, np.float32),
+            favoured=np.full((*shape, temperatures, 2), -np.inf, np.float32),
             searched=np.zeros(shape, np.bool_),
             matched=np.zeros(shape, np.int32),
             states=np.zeros(shape, np.int32),
@@ -95,6 +111,14 @@ class Walked:
             pointed=np.zeros(shape, np.int32),
             nearest=np.full(shape, np.inf, np.float32),
         )
+
+    def without_sums(self) -> "Walked":
+        """The same without what takes most of the memory."""
+        return replace(self, sums=self.sums[:, :0], favoured=self.favoured[:, :0])
+
+    def of_favourites(self) -> "Walked":
+        """The same walk as if the tokens to be predicted were the LM's favourites."""
+        return replace(self, sums=np.stack([self.favoured, self.sums[:, :, 1]], axis=2))
 
     def of_walk(self, place: int) -> "Walked":
         """The rows of one walk, if there are several."""

@@ -7,14 +7,41 @@ from pathlib import Path
 from typing import Any
 
 from retomaton_dist.errors import DamagedStore
-from storage import canonical, files, records
+from storage import canonical, files
 from storage.canonical import Json
 from storage.datastore import Shape, check_size
 from storage.files import FileDigest
+from storage.records import Record
+from storage.shaped import (
+    Rule,
+    check_shape,
+    is_number,
+    is_object,
+    is_positive,
+    is_text,
+    is_whole,
+)
+from storage.sound import problems_of
 from storage.store import Store
 
 FOLDER = "index"
 FORMAT = "retomaton-index"
+_LAYOUT: dict[str, Rule] = {
+    **dict.fromkeys(("name", "factory", "why", "datastore", "faiss"), is_text),
+    **dict.fromkeys(("entries", "dimension"), is_positive),
+    "cells": is_whole,
+    "takes_entries": lambda value: isinstance(value, bool),
+    "spans": lambda value: isinstance(value, list) and bool(value),
+    "parameters": lambda value: is_object(value) and all(map(is_number, value.values())),
+    "recall": is_object,
+}
+_SPAN: dict[str, Rule] = {
+    "chunks": lambda value: (
+        isinstance(value, list) and len(value) == 2 and all(map(is_whole, value))
+    ),
+    "first": is_whole,
+    "last": is_positive,
+}
 _REMEDY = "`retomaton verify STORE --repair`, then `retomaton index STORE ...` again"
 
 
@@ -63,6 +90,9 @@ class Layout:
             raise DamagedStore(f"{path} cannot be read: {error.strerror}; {_REMEDY}") from error
         if (value.pop("format", None), value.pop("version", None)) != (FORMAT, 1):
             raise DamagedStore(f"{path} was written by another or newer program; upgrade")
+        check_shape(str(path), value, _LAYOUT)
+        for item in value["spans"]:
+            check_shape(f"{path}: a span", item, _SPAN)
         spans = tuple(
             ShardSpan((item["chunks"][0], item["chunks"][1]), item["first"], item["last"])
             for item in value.pop("spans")
@@ -90,11 +120,17 @@ class IndexFiles:
                 f"this store; build it anew under another --name"
             )
         digests = tuple(
-            records.read(store.path, f"{FOLDER}/{name}", number, stage.config_hash).files[
-                shard_path(name, number)
-            ]
+            _digest_of(store.record(f"{FOLDER}/{name}", number), shard_path(name, number))
             for number in range(len(layout.spans))
         )
+        shape = store.shape()
+        covered = [0, *(span.last for span in layout.spans)]
+        whole = [span.first for span in layout.spans] == covered[:-1]
+        sizes = (layout.name, layout.entries, layout.dimension, covered[-1])
+        if not whole or sizes != (name, shape.entries, shape.dimension, shape.entries):
+            raise DamagedStore(
+                f"{store.path / FOLDER / name / 'index.json'} does not fit the datastore; {_REMEDY}"
+            )
         opened = cls(store.path.resolve(), layout, digests)
         for number, digest in enumerate(digests):
             check_size(opened.shard(number), digest.bytes)
@@ -105,9 +141,16 @@ class IndexFiles:
         return self.store / shard_path(self.layout.name, number)
 
     def verify(self, number: int) -> None:
-        """Read a shard whole; altered contents are damage."""
-        if files.digest_of(self.shard(number)) != self.digests[number]:
-            raise DamagedStore(f"{self.shard(number)}: its contents were altered; {_REMEDY}")
+        """Read a shard whole, unless it is known to be sound; altered contents are damage."""
+        path = self.shard(number)
+        if problem := problems_of(str(path), {path: self.digests[number]}):
+            raise DamagedStore(f"{path}: {problem[path]}; {_REMEDY}")
+
+
+def _digest_of(record: Record, path: str) -> FileDigest:
+    if path not in record.files:
+        raise DamagedStore(f"the record of unit {record.unit} does not name {path}; {_REMEDY}")
+    return record.files[path]
 
 
 def shard_path(name: str, number: int) -> str:

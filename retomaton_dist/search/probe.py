@@ -56,20 +56,25 @@ def draw_probe(corpus: Corpus, reader: GuardedReader, count: int, k: int, seed: 
 class ExactNearest:
     """The exact nearest entries of a probe among all keys that it is shown: k + 1 of them.
 
-    The one beyond the k-th tells whether the k-th has ties.
+    The one beyond the k-th tells whether the k-th has ties. All are measured from the middle of the
+    probe: norms of keys that lie far from 0 would cancel to nothing.
     """
 
     def __init__(self, probe: Probe) -> None:
         self._probe = probe
         shape = (len(probe.entries), probe.k + 1)
         self._found = np.full(shape, np.inf, np.float32), np.full(shape, -1, np.int64)
-        self._norms = np.einsum("ij,ij->i", probe.queries, probe.queries)
+        # A float16, so that no key is rounded when it is moved.
+        middle = probe.queries.astype(np.float64).mean(axis=0)
+        self._middle = middle.astype(np.float16).astype(np.float32)
+        self._queries = probe.queries - self._middle
+        self._norms = np.einsum("ij,ij->i", self._queries, self._queries)
 
     def show(self, first: int, keys: Keys) -> None:
         """Take in the keys of the entries that begin with `first`."""
-        wide = keys.astype(np.float32)
+        wide = keys.astype(np.float32) - self._middle
         norms = np.einsum("ij,ij->i", wide, wide)
-        distances = self._norms[:, None] + norms[None, :] - 2 * (self._probe.queries @ wide.T)
+        distances = self._norms[:, None] + norms[None, :] - 2 * (self._queries @ wide.T)
         np.maximum(distances, 0, out=distances)
         _keep_nearest(distances, first, self._probe.excluded, *self._found)
 

@@ -53,23 +53,31 @@ class Searcher(ABC):
 
     def search(self, queries: ArrayLike, k: int) -> Found:
         """The k nearest entries of each query: (distances, entries)."""
+        return self.search_more(queries, k, k)
+
+    def search_more(self, queries: ArrayLike, k: int, most: int) -> Found:
+        """The k nearest as `search` has them, and what else was found on the way, `most` in all.
+
+        So it looks into no further cells than `search` does; gaps beyond k are (inf, -1).
+        """
         checked = check_queries(queries, self.layout.dimension)
         check_k(k, self.layout.entries)
-        distances = np.empty((len(checked), k), np.float32)
-        entries = np.empty((len(checked), k), np.int64)
+        check_k(most, self.layout.entries)
+        distances = np.empty((len(checked), most), np.float32)
+        entries = np.empty((len(checked), most), np.int64)
         for start in range(0, len(checked), ROWS_AT_ONCE):
             block = slice(start, start + ROWS_AT_ONCE)
-            distances[block], entries[block] = self._full(checked[block], k)
+            distances[block], entries[block] = self._full(checked[block], k, most)
         return distances, entries
 
     def candidates(self, queries: Queries, k: int, widen: int = 1) -> Found:
         """What the index finds with its parameters as they are; gaps are (inf, -1)."""
         return merge(self.search_shards(queries, k, widen), k)
 
-    def _full(self, queries: Queries, k: int) -> Found:
-        distances, entries = self.candidates(queries, k)
+    def _full(self, queries: Queries, k: int, most: int) -> Found:
+        distances, entries = self.candidates(queries, most)
         widen, widest = 1, parameters.widest(self.layout.cells, self.parameters)
-        while (short := entries[:, -1] < 0).any():
+        while (short := entries[:, k - 1] < 0).any():
             if widen >= widest:
                 raise BadInput(
                     f"index {self.layout.name!r} ({self.layout.factory}) finds only "
@@ -79,24 +87,18 @@ class Searcher(ABC):
             widen = min(widen * WIDENING, widest)
             # A view may be read-only: results can lie in shared memory.
             distances, entries = distances.copy(), entries.copy()
-            distances[short], entries[short] = self.candidates(queries[short], k, widen)
+            distances[short], entries[short] = self.candidates(queries[short], most, widen)
         return distances, entries
 
 
 class LocalSearcher(Searcher):
     """Searches all shards in this process; their files are mapped and shared between processes."""
 
-    def __init__(
-        self, opened: IndexFiles, chosen: Parameters = NONE, *, verify: bool = False
-    ) -> None:
+    def __init__(self, opened: IndexFiles, chosen: Parameters = NONE) -> None:
         super().__init__(opened.layout, chosen)
-        numbers = range(len(opened.layout.spans))
-        if verify:
-            for number in numbers:
-                opened.verify(number)
         self._shards = [
             Shard(opened.shard(number), opened.layout, number, self.parameters)
-            for number in numbers
+            for number in range(len(opened.layout.spans))
         ]
         self._lock = threading.Lock()
 
@@ -117,11 +119,9 @@ class LocalSearcher(Searcher):
         self._shards.clear()
 
 
-def open_searcher(
-    opened: IndexFiles, chosen: str | None = None, *, verify: bool = False
-) -> LocalSearcher:
+def open_searcher(opened: IndexFiles, chosen: str | None = None) -> LocalSearcher:
     """Search in this process; `chosen` are parameters such as "nprobe=64"."""
-    return LocalSearcher(opened, parameters.parse(chosen or ""), verify=verify)
+    return LocalSearcher(opened, parameters.parse(chosen or ""))
 
 
 def check_queries(queries: ArrayLike, dimension: int) -> Queries:

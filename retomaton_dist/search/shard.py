@@ -15,6 +15,9 @@ from retomaton_dist.search.parameters import Parameters
 
 Queries = NDArray[np.float32]
 
+# Parts of a product code whose tables, 256 float32 each, fit the 48 KiB that a GPU's blocks share.
+MOST_WIDE_PARTS = 48
+
 
 class Shard:
     """Searches one shard. Not for several threads at once: widening sets a parameter.
@@ -38,7 +41,7 @@ class Shard:
         self._check(layout)
         if gpu is not None:
             self._resources = faiss.StandardGpuResources()
-            self._index = faiss.index_cpu_to_gpu(self._resources, gpu, self._index)
+            self._index = _copied(self._resources, gpu, self._index)
         self.configure(chosen)
 
     def configure(self, chosen: Parameters) -> None:
@@ -91,3 +94,11 @@ def _open(path: Path) -> Any:
         raise DamagedStore(f"{path} is no whole FAISS index: {reason(error)}") from error
     except MemoryError as error:
         raise DamagedStore(f"{path} is damaged: it asks for absurd amounts of memory") from error
+
+
+def _copied(resources: Any, gpu: int, index: Any) -> Any:
+    """The index on a GPU; tables of long product codes are float16 there, or they would not fit."""
+    options, ivf = faiss.GpuClonerOptions(), ivf_of(index)
+    inner = ivf if ivf is None else faiss.downcast_index(ivf)
+    options.useFloat16 = isinstance(inner, faiss.IndexIVFPQ) and inner.pq.M > MOST_WIDE_PARTS
+    return faiss.index_cpu_to_gpu(resources, gpu, index, options)

@@ -7,14 +7,11 @@ store, the model or the cluster is refused when the group is made, by whichever 
 
 import dataclasses
 import math
-import re
 from dataclasses import dataclass
 from typing import Any
 
 from retomaton_dist.errors import BadInput
-
-LONGEST_NAME = 100
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+from storage.shaped import LONGEST_NAME, is_name
 
 Field = dataclasses.Field
 
@@ -54,7 +51,10 @@ def flag_of(field: "Field[Any]") -> str:
 
 def _check(field: "Field[Any]", value: Any) -> None:
     rules = field.metadata
-    if rules.get("names") and not (_NAME.fullmatch(value) and len(value) <= LONGEST_NAME):
+    for text in value if isinstance(value, tuple) else (value,):
+        if isinstance(text, str) and "\0" in text:
+            raise BadInput(f"--{flag_of(field)} {text!r}: no name or path holds a NUL byte")
+    if rules.get("names") and not is_name(value):
         raise BadInput(
             f"--{flag_of(field)} {value[:LONGEST_NAME]}: use letters, digits, '.', '_' and '-', "
             f"{LONGEST_NAME} at most"

@@ -31,10 +31,14 @@ from retomaton_dist.settings.build import (
 from retomaton_dist.settings.declaring import flag_of
 from retomaton_dist.settings.evaluate import (
     PRESETS,
+    CalibrateSettings,
     EvaluateSettings,
     ReportSettings,
     WalkSettings,
 )
+from retomaton_dist.settings.generate import GenerateSettings
+from retomaton_dist.settings.load import LoadSettings, ScoreSettings
+from retomaton_dist.settings.reproduce import ReproduceSettings
 from retomaton_dist.settings.train import TrainSettings
 from retomaton_dist.settings.workers import ServeSettings, WorkerSettings
 
@@ -49,14 +53,21 @@ GROUPS: dict[str, type[Any]] = {
     "index": IndexSettings,
     "compile": CompileSettings,
     "suffix": SuffixSettings,
+    "calibrate": CalibrateSettings,
     "evaluate": EvaluateSettings,
     "walk": WalkSettings,
     "report": ReportSettings,
+    "generate": GenerateSettings,
+    "load": LoadSettings,
+    "score": ScoreSettings,
     "serve": ServeSettings,
     "workers": WorkerSettings,
     "train": TrainSettings,
+    "reproduce": ReproduceSettings,
 }
 TOP_LEVEL = ("store",)
+# No setting is as large; Python does not even print numbers of thousands of digits.
+BEYOND = 1 << 64
 # What `build` has flags for; the stages after extraction have a table each.
 FLAGGED = ("corpus", "model", "tokenize", "extract", "workers")
 TABLES = ("cluster", "index", "compile", "suffix")
@@ -69,7 +80,8 @@ def read_file(path: str | Path) -> dict[str, Any]:
             document = tomllib.load(file)
     except OSError as error:
         raise BadInput(f"cannot read --config {path}: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    # Besides its own errors: numbers of thousands of digits, brackets inside brackets without end.
+    except (ValueError, RecursionError) as error:
         raise BadInput(f"--config {path} is not TOML: {error}") from error
     for name, value in document.items():
         _check_known(name, [*TOP_LEVEL, *GROUPS], f"--config {path}")
@@ -165,6 +177,8 @@ def _made(name: str, given: Mapping[str, Any]) -> Any:
 def checked(field: "dataclasses.Field[Any]", value: Any) -> Any:
     """Bring a value to the field's type; text comes from flags, other types from TOML."""
     kind, optional = type_of(field)
+    if isinstance(value, int) and abs(value) >= BEYOND:
+        raise BadInput(f"--{flag_of(field)}: the number is beyond all bounds")
     if optional and value in (None, "auto"):
         return None
     choices = field.metadata.get("choices")

@@ -9,7 +9,7 @@ from retomaton_dist.settings.declaring import Settings, option
 
 @dataclass(frozen=True, kw_only=True)
 class WalkSettings(Settings):
-    """How the automaton is walked."""
+    """How the automaton is walked; what is not given is as in --preset, `reference` here."""
 
     k: int = option("neighbours that a search finds", 1024, least=1)
     max_knns: int = option("candidates that a walk yields at most", 1024, least=1)
@@ -38,6 +38,12 @@ class WalkSettings(Settings):
         "keep",
         choices=("keep", "drop"),
     )
+    restart: str = option(
+        "what a restart adds to the candidates: the neighbours that it found, or all members of "
+        "their states",
+        "neighbours",
+        choices=("neighbours", "states"),
+    )
     pointer_weight: float = option(
         "factor of the weight of entries that were pointed to", 1.0, above=0, below=float("inf")
     )
@@ -45,8 +51,11 @@ class WalkSettings(Settings):
 
 
 PRESETS = {
-    "paper": WalkSettings(),
     "reference": WalkSettings(follow="scored", count="entries", members="listed"),
+    "equations": WalkSettings(
+        max_knns=1 << 16, max_states=1 << 16, duplicates="drop", restart="states"
+    ),
+    "sampled": WalkSettings(),
 }
 
 
@@ -77,9 +86,17 @@ class EvaluateSettings(Settings):
         (),
         shown="none; then --lambda and --temperature are needed",
     )
+    calibration: str | None = option(
+        "name of a calibration of the store to use, as `calibrate` made it; with --calibrate-on it "
+        "is made first if it is not there",
+        None,
+        names=True,
+        shown="none: what is found is kept with the results",
+    )
     methods: str | None = option(
-        "comma-separated: lm, knnlm, knnlm+lambda, adaptret, suffix, retomaton, retomaton+pw, "
-        "retomaton+lambda, retomaton+suffix, retomaton+random, retomaton+suffix+lambda",
+        "comma-separated: lm, knnlm, knnlm+wide, knnlm+lambda, adaptret, suffix, retomaton, "
+        "retomaton+pw, retomaton+lambda, retomaton+suffix, retomaton+random, "
+        "retomaton+suffix+lambda",
         None,
         shown="all that the store has what it takes for",
     )
@@ -125,10 +142,11 @@ class EvaluateSettings(Settings):
     )
     calibration_positions: int = option("the same of the calibration text", 32_768, least=1)
     preset: str = option(
-        "the walk: as in the paper, or as in its authors' code (which does better at equal FoSS: "
-        "docs/results.md); single settings below win",
+        "the walk: as in the authors' code; as in the paper's equations, whole states scored, "
+        "which is slow; or along whole states of which a sample is scored (docs/algorithm.md). "
+        "Single settings below win",
         "reference",
-        choices=("paper", "reference"),
+        choices=("reference", "equations", "sampled"),
     )
     index: str = option("the search index", "default", names=True)
     no_index: bool = option(
@@ -150,7 +168,12 @@ class EvaluateSettings(Settings):
     same_text: bool = option(
         "allow calibration on text that is evaluated, too: the results are then too good", False
     )
-    verify: bool = option("read the whole store and check its digests first", False)
+    verify: bool = option(
+        "check the digests of the whole store first, not only of what is used", False
+    )
+    no_verify: bool = option(
+        "use automata, indexes and corpus without comparing them with their digests", False
+    )
 
     def check(self) -> None:
         """Refuse thresholds and targets that are no numbers, or out of range."""
@@ -168,8 +191,12 @@ class EvaluateSettings(Settings):
         for target in self.targets:
             if not 0 <= target < 1:
                 raise BadInput(f"--target-foss {target:g}: must be at least 0 and below 1")
-        if self.targets and not self.calibrate_on:
+        if self.verify and self.no_verify:
+            raise BadInput("--verify and --no-verify are each other's opposite: leave one out")
+        if self.targets and not (self.calibrate_on or self.calibration):
             raise BadInput("--target-foss is met on held-out text: name some with --calibrate-on")
+        if self.calibration and not (self.lambda_ is None and self.temperature is None):
+            raise BadInput("--calibration has its own lambda and temperature: leave those out")
 
     @property
     def taus(self) -> tuple[float, ...] | None:
@@ -195,6 +222,94 @@ class EvaluateSettings(Settings):
         return tuple(_number("--target-foss", item) for item in listed(self.target_foss))
 
 
+# What a calibration and the evaluation whose first half it is have in common.
+_SHARED = (
+    "methods", "automata", "split", "field", "preset", "index", "no_index", "suffixes",
+    "parameters", "model", "device", "batch_tokens", "trust_remote_code",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class CalibrateSettings(Settings):
+    """What text a store is calibrated on, for which methods, and with what of the store."""
+
+    on: tuple[str, ...] = option(
+        "held-out text that lambda, temperature, networks and thresholds are fitted on: files, "
+        "folders, globs"
+    )
+    name: str = option("of the calibration; several may coexist", "default", names=True)
+    methods: str | None = option(
+        "comma-separated, as in `eval`",
+        None,
+        shown="all that the store has what it takes for",
+    )
+    automata: str | None = option(
+        "comma-separated names of compiled automata, the main one first",
+        None,
+        shown="all of the store's with the codec of the first",
+    )
+    target_foss: str = option(
+        "comma-separated fractions of saved searches; the first is what scoring and generation "
+        "aim at unless told otherwise",
+        "0.5",
+    )
+    split: str | None = option(
+        "what a document of the text is, as in `extract`", None, shown="as the store's corpus"
+    )
+    field: str = option("the field of .jsonl records, or column of .parquet, that is text", "text")
+    positions: int = option(
+        "so many positions at most, of documents drawn at random", 32_768, least=1
+    )
+    preset: str = option("the walk, as in `eval`", "reference", choices=tuple(PRESETS))
+    index: str = option("the search index", "default", names=True)
+    no_index: bool = option("search nothing: methods that must search are left out", False)
+    suffixes: str = option("the suffix index", "default", names=True)
+    parameters: str | None = option("of the search, such as nprobe=64", None, shown="the index's")
+    model: str | None = option("where the store's model now lies", None, shown="where it was")
+    device: str | None = option("auto: as the store's keys", None, choices=("cpu", "cuda"))
+    batch_tokens: int | None = option(
+        "tokens per forward pass; auto: as the store's keys, less if the vocabulary is large",
+        None,
+        least=1,
+    )
+    trust_remote_code: bool = option("run code that comes with the model", False)
+
+    def check(self) -> None:
+        """Refuse targets that are no numbers, or out of range."""
+        self.as_evaluation()
+        if not self.targets:
+            raise BadInput("--target-foss names no fraction; use numbers such as 0.5,0.8")
+
+    @property
+    def targets(self) -> tuple[float, ...]:
+        """The fractions of saved searches asked for."""
+        return self.as_evaluation().targets
+
+    @classmethod
+    def of_evaluation(cls, settings: EvaluateSettings) -> "CalibrateSettings":
+        """The calibration that an evaluation names, as its first half."""
+        assert settings.calibration is not None, "it names one"
+        shared = {name: getattr(settings, name) for name in _SHARED}
+        if settings.target_foss:
+            shared["target_foss"] = settings.target_foss
+        return cls(
+            on=settings.calibrate_on,
+            name=settings.calibration,
+            positions=settings.calibration_positions,
+            **shared,
+        )
+
+    def as_evaluation(self) -> EvaluateSettings:
+        """The evaluation whose first half this is."""
+        return EvaluateSettings(
+            text=self.on,
+            calibrate_on=self.on,
+            calibration_positions=self.positions,
+            target_foss=self.target_foss,
+            **{name: getattr(self, name) for name in _SHARED},
+        )
+
+
 @dataclass(frozen=True, kw_only=True)
 class ReportSettings(Settings):
     """Constants to measure with instead of the calibrated ones; networks keep theirs."""
@@ -215,6 +330,13 @@ class ReportSettings(Settings):
         above=0,
         below=float("inf"),
         shown="as calibrated",
+    )
+    retrain: int = option(
+        "train networks anew so many times, on other draws of the calibration text and from other "
+        "seeds, and show how much results move; takes as long as calibration, each time",
+        0,
+        least=0,
+        most=100,
     )
 
 

@@ -2,7 +2,11 @@
 
 from dataclasses import dataclass
 
+from retomaton_dist.errors import BadInput
 from retomaton_dist.settings.declaring import Settings, option
+
+# Every byte, and the token that ends a text.
+LEAST_VOCABULARY = 257
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,16 +27,20 @@ class TrainSettings(Settings):
         None,
         above=0,
     )
-    vocabulary: int = option("tokens of a new tokenizer, at most", 2048)
-    layers: int = option("layers of a new model", 3, least=1)
-    width: int = option("width of a new model's hidden states", 128, least=1)
-    heads: int = option("attention heads of a new model", 4, least=1)
+    vocabulary: int = option(
+        "tokens of a new tokenizer, at most", 2048, least=LEAST_VOCABULARY, below=1 << 24
+    )
+    layers: int = option("layers of a new model", 3, least=1, below=1 << 10)
+    width: int = option("width of a new model's hidden states", 128, least=1, below=1 << 16)
+    heads: int = option("attention heads of a new model", 4, least=1, below=1 << 10)
     context: int | None = option(
         "tokens that the model reads at once in training, and at most if it is new; auto: 256, "
         "or less if the model to fine-tune reads less",
         None,
+        least=2,
+        below=1 << 20,
     )
-    batch_tokens: int = option("tokens per step", 1024, above=0)
+    batch_tokens: int = option("tokens per step", 1024, least=1, below=1 << 24)
     learning_rate: float | None = option(
         "at its height; auto: 0.003, or 0.0002 for fine-tuning", None, above=0
     )
@@ -50,3 +58,8 @@ class TrainSettings(Settings):
     )
     device: str | None = option("auto: the GPU if there is one", None, choices=("cpu", "cuda"))
     checkpoint_seconds: float = option("seconds from one checkpoint to the next", 30.0, least=0)
+
+    def check(self) -> None:
+        """Refuse sizes that no new model can have."""
+        if self.init is None and self.width % self.heads:
+            raise BadInput(f"--width {self.width} must be a multiple of --heads {self.heads}")

@@ -86,6 +86,14 @@ def _check_greedy(settings: BuildSettings, shape: Shape) -> None:
         )
 
 
+def _undo(writer: StoreWriter, plan: TokenizePlan) -> None:
+    """Leave nothing of a store that was begun with settings that no store of it could have."""
+    stage = writer.manifest.stages[plan.name]
+    writer.abandon(plan.name)
+    for path in stage.files:
+        (writer.path / path).unlink(missing_ok=True)
+
+
 def extract_keys(
     writer: StoreWriter, settings: BuildSettings, inputs: BuildInputs, session: Session
 ) -> None:
@@ -104,8 +112,14 @@ def build(
     writer: StoreWriter, settings: BuildSettings, inputs: BuildInputs, session: Session
 ) -> None:
     """Run all stages, or what is missing of them, by one session's actors."""
+    new = not writer.manifest.stages
     tokenized = run_stage(writer, inputs.corpus, session)
-    check_fit(settings, inputs.shape(tokenized.facts["entries"], settings))
+    try:
+        check_fit(settings, inputs.shape(tokenized.facts["entries"], settings))
+    except BadInput:
+        if new:
+            _undo(writer, inputs.corpus)
+        raise
     extract_keys(writer, settings, inputs, session)
     cluster.cluster(writer, settings.cluster, session)
     store = Store.open(writer.path.resolve())

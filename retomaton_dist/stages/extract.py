@@ -3,6 +3,7 @@
 Batches are formed inside a unit, so that what a unit holds never depends on who else works.
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -10,8 +11,10 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from retomaton_dist.errors import ClusterError, ModelError
+from retomaton_dist.lm.identity import ModelSpec
 from retomaton_dist.lm.model import choose_dtype
 from retomaton_dist.lm.outline import ModelOutline
 from retomaton_dist.lm.reading import ModelReader, WindowReader
@@ -21,6 +24,7 @@ from retomaton_dist.settings import ExtractSettings, ModelSettings
 from retomaton_dist.stages.runner import Done, Plan, chunk_units, chunk_work
 from storage import datastore
 from storage.canonical import Json
+from storage.checked import check_stage
 from storage.corpus import Corpus
 from storage.datastore import Keys, Shape
 from storage.files import FileDigest
@@ -93,6 +97,11 @@ class ExtractPlan(Plan[range]):
         """As the windowing says."""
         return self.windowing.device == "cuda"
 
+    @property
+    def loads(self) -> ModelSpec:  # type: ignore[override]
+        """The model that reads."""
+        return self.outlined.spec
+
     @cached_property
     def corpus(self) -> Corpus:
         """What is read."""
@@ -127,7 +136,8 @@ class ExtractPlan(Plan[range]):
         return chunk_work(self.shape, self.units)
 
     def worker(self) -> Callable[[], "ExtractWorker"]:
-        """Loads the model and runs it."""
+        """Loads the model and runs it; a corpus that was altered is refused."""
+        check_stage(self.store, "tokenize")
         chosen = self.windowing
         windows = WindowReader(self.corpus, chosen.context, chosen.stride, chosen.batch_tokens)
         return partial(
@@ -168,26 +178,40 @@ class KeyReader(ModelReader):
         keys = np.empty((last - first, self.lm.dimension), np.float16)
         computed = padded = 0
         for inputs, kept in self.windows.batches(self.windows.spans(first, last)):
-            hidden = self.lm.keys(torch.from_numpy(inputs)).to(torch.float16).cpu().numpy()
-            for row, item in zip(hidden, kept, strict=True):
-                found = row[item.start : item.start + item.last - item.first]
-                self._check(found, first + item.first)
-                keys[item.first : item.last] = found
+            hidden = self.lm.keys(torch.from_numpy(inputs))
+            rounded = hidden.to(torch.float16).cpu().numpy()
+            for row, item in enumerate(kept):
+                place = slice(item.start, item.start + item.last - item.first)
+                keys[item.first : item.last] = rounded[row, place]
+                self._check(hidden[row, place], rounded[row, place], first + item.first)
             computed += sum(item.window.length for item in kept)
             padded += inputs.size
         return keys, {"computed_tokens": computed, "padded_tokens": padded}
 
-    def _check(self, found: Keys, first: int) -> None:
-        sound = np.isfinite(found).all(axis=1)
+    def _check(self, exact: Tensor, rounded: Keys, first: int) -> None:
+        """Refuse keys that float16 does not hold, and say what would help."""
+        sound = np.isfinite(rounded).all(axis=1)
         if sound.all():
             return
-        entry = first + int(np.argmin(sound))
-        document = self.corpus[self.corpus.document_of(entry)]
+        row = int(np.argmin(sound))
+        document = self.corpus[self.corpus.document_of(first + row)]
+        largest = float(exact[row].float().abs().max())
         raise ModelError(
-            f"the key of entry {entry} (document {document.name!r} of {document.source}, position "
-            f"{entry - document.first_entry}) is NaN or beyond float16's range; try another --key "
-            f"or --dtype float32"
+            f"the key of entry {first + row} (document {document.name!r} of {document.source}, "
+            f"position {first + row - document.first_entry}) {_unfit(largest, exact.dtype)}"
         )
+
+
+def _unfit(largest: float, dtype: torch.dtype) -> str:
+    if math.isfinite(largest):
+        return (
+            f"holds {largest:,.0f}, and float16's range ends at 65,504: use another --key "
+            f"(last_ffn_input and final_hidden are normalised in most models), or scale the "
+            f"weights that make this one"
+        )
+    if dtype == torch.float32:
+        return "is NaN or infinite already in float32: the model's weights are damaged"
+    return "is NaN or infinite: the model overflows in its own arithmetic; use --dtype float32"
 
 
 class ExtractWorker:

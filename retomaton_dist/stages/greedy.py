@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from retomaton_dist.artifacts import open_index
 from retomaton_dist.clustering.greedy import (
     Entries,
     FindNeighbours,
@@ -15,7 +16,6 @@ from retomaton_dist.clustering.greedy import (
     numbered,
 )
 from retomaton_dist.clustering.products import Blocking
-from retomaton_dist.search.layout import IndexFiles
 from retomaton_dist.search.searcher import LocalSearcher
 from retomaton_dist.stages.clustering_facts import with_statistics
 from retomaton_dist.stages.runner import Done, Plan, chunk_units, chunk_work
@@ -143,7 +143,7 @@ class NeighbourWorker:
 
 def indexed_neighbours(reader: GuardedReader, index: str, k: int) -> FindNeighbours:
     """Prepare to find the `k` nearest other entries of any entries with an index of the store."""
-    searcher = LocalSearcher(IndexFiles.open(reader.store, index))
+    searcher = LocalSearcher(open_index(reader.store, index))
 
     def find(part: slice) -> Entries:
         keys = reader.keys(part.start, part.stop)

@@ -181,7 +181,6 @@ class IndexPlan(Plan[ShardSpan | None]):
             sample=self.recipe.sample,
             seed=self.settings.seed,
             training=len(self.layout.spans),
-            config_hash=self.config_hash,
         )
         return partial(IndexWorker, GuardedReader(self.store), task, self.probe)
 

@@ -19,9 +19,10 @@ from retomaton_dist.search.library import faiss, limit_threads, reason, takes_en
 from retomaton_dist.search.merge import Found
 from retomaton_dist.search.probe import ExactNearest, Probe
 from retomaton_dist.stages.runner import Done
-from storage import columns, files, records
+from storage import columns, files
 from storage.files import FileDigest
 from storage.guarded import GuardedReader
+from storage.store import Store
 
 EXACT_COLUMNS = {"distance": np.float32, "entry": np.int64}
 ROWS_AT_ONCE = 65_536
@@ -39,7 +40,6 @@ class IndexTask:
     sample: int
     seed: int
     training: int
-    config_hash: str
 
 
 class IndexWorker:
@@ -103,7 +103,7 @@ class IndexWorker:
         """The trained index, as the record of its unit says it was written."""
         task, stage = self._task, f"{FOLDER}/{self._task.name}"
         path = trained_path(task.name)
-        record = records.read(self._store, stage, task.training, task.config_hash)
+        record = Store.open(self._store).record(stage, task.training)
         self._reader.check_file(self._store / path, record.files[path], stage)
         return faiss.read_index(str(self._store / path))
 

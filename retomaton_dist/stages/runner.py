@@ -3,7 +3,8 @@
 A stage says what it does in a `Plan`: its exact settings, its units, the worker that does a unit,
 and how what the units wrote becomes the stage's result. `run_stage` does the rest, for all of them:
 
-    refuse      what the cluster cannot schedule; other settings than the stage was begun with,
+    refuse      what the cluster cannot schedule; nodes that see other files or have another model
+                or other packages; other settings than the stage was begun with,
                 also if it is finished
     prepare     room for the units' results, before the first of them
     lead        the driver's own part, if there is one (k-means trains)
@@ -23,14 +24,18 @@ from functools import partial
 from pathlib import Path
 from typing import Generic, Protocol, TypeVar
 
+from retomaton_dist.errors import DamagedStore
+from retomaton_dist.lm.identity import ModelSpec
 from retomaton_dist.runtime.progress import say, showing
 from retomaton_dist.runtime.session import Session
 from storage import records
 from storage.canonical import Json, content_hash
 from storage.datastore import Shape
 from storage.files import FileDigest
-from storage.manifest import Stage
+from storage.lock import check_held
+from storage.manifest import Stage, check_config
 from storage.records import Record
+from storage.sound import problems_of
 from storage.store import StoreWriter
 
 Payload = TypeVar("Payload")
@@ -63,13 +68,16 @@ class Plan(ABC, Generic[Payload]):
     `config` is what can change the stage's bytes; the units' records are bound to it. `work` is
     how much each unit has to do, counted in `work_name`. With `merges`, finishing turns the units'
     files into the stage's own, and their records go. `undone_by` are the errors that show the
-    stage's input to be unfit: it then counts as never begun.
+    stage's input to be unfit: it then counts as never begun. `loads` is the model that workers
+    load, `reads` the stores that they read besides the one that they write.
     """
 
     work_name = "entries"
     gpu = False
     merges = False
     undone_by: tuple[type[Exception], ...] = ()
+    loads: ModelSpec | None = None
+    reads: Sequence[Path] = ()
 
     @property
     @abstractmethod
@@ -132,10 +140,11 @@ def run_stage(writer: StoreWriter, plan: Plan[Payload], session: Session) -> Sta
     """Run a stage, or what is missing of it."""
     if plan.name not in writer.manifest.stages:
         # Before the stage counts as begun.
-        session.crew(gpu=plan.gpu)
+        _check_cluster(writer, plan, session)
     versions = made_with(plan.gpu)
     _note_versions(writer.manifest.stages.get(plan.name), versions)
-    missing = writer.begin(plan.name, plan.config, len(plan.units), versions)
+    units = len(plan.units)
+    missing = writer.begin(plan.name, plan.config, units, versions, merges=plan.merges)
     try:
         _complete(writer, plan, missing, session)
     except plan.undone_by:
@@ -144,6 +153,19 @@ def run_stage(writer: StoreWriter, plan: Plan[Payload], session: Session) -> Sta
     finally:
         _clean_up(writer, plan)
     return writer.manifest.stages[plan.name]
+
+
+def _check_cluster(writer: StoreWriter, plan: Plan[Payload], session: Session) -> None:
+    """Refuse what the cluster cannot schedule, and nodes that cannot do the work."""
+    crew = session.crew(gpu=plan.gpu)
+    session.check_nodes(crew, writer.path.resolve(), plan.reads, plan.loads)
+
+
+def check_settings(writer: StoreWriter, plan: Plan[Payload]) -> None:
+    """Refuse other settings than those that a stage was begun with, if it ever was."""
+    stage = writer.manifest.stages.get(plan.name)
+    if stage is not None:
+        check_config(writer.path, plan.name, stage, plan.config)
 
 
 def _complete(
@@ -159,18 +181,35 @@ def _complete(
         if len(missing) == len(plan.units):
             plan.prepare()
         plan.lead(session)
-        _run_units(writer.path.resolve(), plan, missing, session)
-    numbers = range(len(plan.units))
-    found = [records.read(writer.path, plan.name, unit, plan.config_hash) for unit in numbers]
-    done = plan.finish(found)
+        _run_units(writer, plan, missing, session)
+    units = [writer.record(plan.name, unit) for unit in range(len(plan.units))]
+    if plan.merges:
+        _check_parts(writer, plan.name, units)
+    done = plan.finish(units)
     finish = writer.finish_merged if plan.merges else writer.finish
     finish(plan.name, done.files, done.facts)
 
 
-def _run_units(store: Path, plan: Plan[Payload], missing: set[int], session: Session) -> None:
+def _check_parts(writer: StoreWriter, name: str, units: Sequence[Record]) -> None:
+    """Refuse to merge what is no longer as its unit wrote it, and have that unit done anew."""
+    owners = {writer.path / path: record.unit for record in units for path in record.files}
+    listed = {writer.path / path: item for record in units for path, item in record.files.items()}
+    problems = problems_of(f"{writer.path.resolve()} parts of {name}", listed)
+    for path in problems:
+        writer.forget(name, owners[path])
+    for path, problem in problems.items():
+        raise DamagedStore(f"{path}: {problem}; run the same command again: it is made anew")
+
+
+def _run_units(
+    writer: StoreWriter, plan: Plan[Payload], missing: set[int], session: Session
+) -> None:
     if not missing:
         return
-    make = partial(Recorder, store, plan.name, plan.config_hash, plan.worker())
+    _check_cluster(writer, plan, session)
+    attempt = writer.manifest.stages[plan.name].attempt
+    ticket = Ticket(writer.path.resolve(), writer.token, plan.name, plan.config_hash, attempt)
+    make = partial(Recorder, ticket, plan.worker())
     before = sum(plan.work) - sum(plan.work[unit] for unit in missing)
     mode, summed = session.settings.progress, dict[str, float]()
     with (
@@ -184,21 +223,30 @@ def _run_units(store: Path, plan: Plan[Payload], missing: set[int], session: Ses
                 progress.advance(plan.work[unit], plan.shown(summed, progress.seconds))
 
 
+@dataclass(frozen=True)
+class Ticket:
+    """What a worker's records are bound to: the run that it works for, and its stage as begun."""
+
+    store: Path
+    token: str
+    stage: str
+    config_hash: str
+    attempt: int
+
+
 class Recorder(Generic[Payload]):
     """Declares units done, in the actor that has just made them durable."""
 
-    def __init__(
-        self, store: Path, stage: str, config_hash: str, make: Callable[[], UnitWorker[Payload]]
-    ) -> None:
-        self._store, self._stage, self._config_hash = store, stage, config_hash
-        self._worker = make()
+    def __init__(self, ticket: Ticket, make: Callable[[], UnitWorker[Payload]]) -> None:
+        self._ticket, self._worker = ticket, make()
 
     def run(self, unit: tuple[int, Payload]) -> dict[str, float]:
-        """Do the unit, then write its record; return its counts."""
+        """Do the unit, then write its record, unless its run was replaced; return its counts."""
         number, payload = unit
-        done = self._worker.run(number, payload)
-        record = Record(number, self._config_hash, done.files, done.facts)
-        records.write(self._store, self._stage, record)
+        done, ticket = self._worker.run(number, payload), self._ticket
+        record = Record(number, ticket.config_hash, done.files, done.facts, ticket.attempt)
+        check_held(ticket.store, ticket.token)
+        records.write(ticket.store, ticket.stage, record)
         return done.counts
 
 

@@ -9,7 +9,14 @@ from pathlib import Path
 import numpy as np
 
 from retomaton_dist.corpus.documents import Text, read_documents
-from retomaton_dist.corpus.pieces import Piece, Split, choose_split, plan_units
+from retomaton_dist.corpus.pieces import (
+    LONGEST_DOCUMENT,
+    Piece,
+    Split,
+    check_length,
+    choose_split,
+    plan_units,
+)
 from retomaton_dist.corpus.sources import Source, find_sources, fingerprint
 from retomaton_dist.errors import CorpusError
 from retomaton_dist.lm.identity import ModelSpec, load_tokenizer
@@ -53,6 +60,10 @@ class TextTokenizer(WithoutCaches):
         return kept, found - len(kept)
 
     def _tokenise(self, texts: list[Text], piece: Piece) -> Iterator[TokenisedDocument]:
+        for text in texts:
+            # A character has up to four bytes: only then are they worth counting.
+            if 4 * len(text.text) > LONGEST_DOCUMENT:
+                check_length(text.name, len(text.text.encode()))
         lead = 0 if self.tokenizer.bos is not None else 1
         encoded = self.tokenizer.encode([text.text for text in texts])
         for text, (tokens, offsets) in zip(texts, encoded, strict=True):
@@ -84,6 +95,11 @@ class TokenizePlan(Plan[Pieces]):
     def name(self) -> str:
         """There is one per store."""
         return STAGE
+
+    @property
+    def loads(self) -> ModelSpec:  # type: ignore[override]
+        """The model whose tokenizer it is."""
+        return self.reader.model
 
     @cached_property
     def config(self) -> Json:

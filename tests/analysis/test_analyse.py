@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from retomaton_dist.analysis.analyse import analyse
+from retomaton_dist.analysis.analyse import Analysis
 from retomaton_dist.scores.scores import Scores
 from storage.scores import ScoreWriter
 from storage.store import Store, writing
@@ -30,6 +30,7 @@ def scored(path, text, searched):
         "position": position,
         "token": text.values(0, rows),
         "kmeans@4.sums": np.zeros((rows, 4), np.float32),
+        "kmeans@4.favoured": np.zeros((rows, 2), np.float32),
         "kmeans@4.searched": searched,
         "kmeans@4.nearest": np.zeros(rows, np.float32),
         **{
@@ -57,8 +58,10 @@ def made(request, tmp_path):
 
 
 def analysed(made):
-    text, corpus, _, scores = made
-    return analyse(scores, "kmeans@4", np.full(len(scores), -0.5), text, corpus, spelled)
+    text, corpus, searched, scores = made
+    found = Analysis(scores, text, corpus, {})
+    walk = found.walk("kmeans@4", searched, np.full(len(scores), -0.5), spelled)
+    return {**walk, "overlap": found.overlap.counts}
 
 
 def test_the_longest_passage_is_found_with_its_place_and_its_source(made):
@@ -100,7 +103,10 @@ def test_runs_and_overlap_are_of_the_evaluated_rows(made):
 def test_a_walk_that_always_searches_captures_nothing(tmp_path):
     text = opened(tmp_path / "text", TEXT, make.PREFIX)
     scores = scored(tmp_path / "scores.parquet", text, np.ones(text.entries, np.bool_))
-    found = analyse(scores, "kmeans@4", np.zeros(len(scores)), text, text, spelled)
+    searched = scores.searched("kmeans@4")
+    found = Analysis(scores, text, text, {}).walk(
+        "kmeans@4", searched, np.zeros(len(scores)), spelled
+    )
     assert found["passage"] is None
     assert found["sequences"] == {"3": [], "6": [], "10": []}
     assert found["runs"]["share_longer_than_1"] == 0
@@ -110,5 +116,7 @@ def test_a_passage_that_shares_no_token_with_the_corpus_has_no_source(tmp_path):
     text = opened(tmp_path / "text", [[7, 8, 9]], make.PREFIX)
     corpus = opened(tmp_path / "corpus", [[1, 2]], make.PREFIX)
     scores = scored(tmp_path / "scores.parquet", text, np.array([True, False, False]))
-    passage = analyse(scores, "kmeans@4", np.zeros(3), text, corpus, spelled)["passage"]
+    searched = scores.searched("kmeans@4")
+    found = Analysis(scores, text, corpus, {}).walk("kmeans@4", searched, np.zeros(3), spelled)
+    passage = found["passage"]
     assert (passage["tokens"], passage["source"]) == (2, None)

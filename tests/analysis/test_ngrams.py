@@ -22,7 +22,7 @@ def small_blocks(monkeypatch):
 
 @given(text=TEXTS, corpus=TEXTS)
 def test_overlap_counts_types_and_occurrences_as_sets_of_tuples_do(text, corpus):
-    for row in overlap(joined(text), joined(corpus)):
+    for row in overlap(joined(text), joined(corpus)).counts:
         mine, known = grams(text, row["n"]), {*grams(corpus, row["n"])}
         assert row["types"] == len({*mine})
         assert row["types_seen"] == len({*mine} & known)
@@ -39,9 +39,27 @@ def test_seen_says_for_each_token_whether_its_ngram_is_in_the_corpus(text, corpu
     assert seen(joined(text), joined(corpus), n).tolist() == expected
 
 
+@given(text=TEXTS, corpus=TEXTS)
+def test_matches_end_with_each_token_and_are_the_longest(text, corpus):
+    found = overlap(joined(text), joined(corpus)).matched.tolist()
+    expected = [
+        max(
+            (
+                n
+                for n in range(1, min(place + 1, ngrams.LONGEST) + 1)
+                if tuple(document[place + 1 - n : place + 1]) in {*grams(corpus, n)}
+            ),
+            default=0,
+        )
+        for document in text
+        for place in range(len(document))
+    ]
+    assert found == expected
+
+
 def test_ngrams_do_not_cross_the_end_of_a_document():
-    assert overlap(joined([[1, 2]]), joined([[1], [2]]))[1]["types_seen"] == 0
-    assert overlap(joined([[1], [2]]), joined([[1, 2]]))[1]["occurrences"] == 0
+    assert overlap(joined([[1, 2]]), joined([[1], [2]])).counts[1]["types_seen"] == 0
+    assert overlap(joined([[1], [2]]), joined([[1, 2]])).counts[1]["occurrences"] == 0
 
 
 @given(st.lists(st.integers(0, 1), min_size=1, max_size=64), st.integers(1, 20))

@@ -20,6 +20,11 @@ class Corpus:
     def members(self, state):
         return [entry for entry, found in enumerate(self.states) if found == state]
 
+    @property
+    def unclustered(self):
+        """Whether every entry is a state of its own."""
+        return sorted(self.states) == list(range(len(self.values)))
+
     def documents(self):
         """Values of documents that lie one after the other, each up to where a pointer ends."""
         found = [[]]
@@ -93,6 +98,9 @@ class PaperLane:
         restart = neighbours if searched else following if thin else []
         listed = [e for e in restart if e != END]
         chosen = listed + walked[: settings.max_knns]
+        others = self._beside(kept, listed, walked[: settings.max_knns])
+        left = max(settings.max_knns - len(walked), 0)
+        chosen += others[:left]
         if settings.duplicates == "drop":
             chosen = list(dict.fromkeys(chosen))
         self.last = [(e, float(distances[e]), e in pointed) for e in chosen]
@@ -105,7 +113,7 @@ class PaperLane:
             searched,
             length if thin and not searched else 0,
             len(kept) < len(ranking),
-            len(walked) > settings.max_knns,
+            len(walked) > settings.max_knns or len(others) > left,
         )
 
     def _ordered(self, reached, alike):
@@ -121,11 +129,22 @@ class PaperLane:
         return [pointer for _, pointer in sorted(repeated) if pointer != END]
 
     def _rest(self, kept, pointers):
+        if self.settings.members == "listed" and self.corpus.unclustered:
+            return []
         if self.settings.members == "listed":
             return [e for state in kept for e in self.corpus.members(state)]
         members = [e for state in kept for e in self.corpus.members(state)]
         others = [e for e in members if e not in set(pointers)]
         return sorted(others, key=self._hash)
+
+    def _beside(self, kept, listed, walked):
+        """What else a restart adds: the members of states that only neighbours are in."""
+        if self.settings.restart == "neighbours":
+            return []
+        known = {*listed, *(walked if self.settings.duplicates == "drop" else ())}
+        states = {self.corpus.states[e] for e in listed} - set(kept)
+        members = [e for state in states for e in self.corpus.members(state)]
+        return sorted((e for e in members if e not in known), key=self._hash)
 
     def _hash(self, entry):
         return hashed(self.settings.seed, self.document, self.t, entry)
@@ -136,13 +155,14 @@ class ReferenceLane:
     """The authors' code as `preset reference` takes it over, written independently.
 
     They leave open how equal distances and equal counts are ordered: the lower entry, the lower
-    state.
+    state. Without clustering they have no members to look up: pointers stay as they are.
     """
 
     corpus: Corpus
     k: int
     max_knns: int
     min_knns: float
+    clustered: bool = True
     knns: list[tuple[float, int]] = field(default_factory=list)
 
     def step(self, token, distances, neighbours):
@@ -151,7 +171,7 @@ class ReferenceLane:
         search = len(alike) < self.min_knns
         pointers = [pointer for _, pointer in sorted(alike) if pointer != END]
         extended = pointers[: self.max_knns]
-        if 0 < len(pointers) < self.max_knns:
+        if self.clustered and 0 < len(pointers) < self.max_knns:
             extended = (pointers + self._members(pointers))[: self.max_knns]
         candidates = [e for e in neighbours if e != END] + extended if search else extended
         self.knns = [(float(distances[e]), e) for e in candidates]
@@ -161,6 +181,29 @@ class ReferenceLane:
         counts = Counter(self.corpus.states[p] for p in pointers)
         clusters = sorted(counts, key=lambda state: (-counts[state], state))
         return [e for state in clusters for e in self.corpus.members(state)]
+
+
+@dataclass
+class EquationsLane:
+    """The paper's equations, set by set: nothing is capped, and every entry counts once."""
+
+    corpus: Corpus
+    tau: float
+    states: set[int] = field(default_factory=set)
+
+    def step(self, token, neighbours):
+        """The candidates, S, and whether it searched."""
+        corpus = self.corpus
+        reached = set()
+        for entry, state in enumerate(corpus.states):
+            pointer = corpus.pointers[entry]
+            if state in self.states and corpus.values[entry] == token and pointer != END:
+                reached.add(corpus.states[pointer])
+        search = len(reached) < self.tau
+        found = {corpus.states[e] for e in neighbours if e != END} if search else set()
+        self.states = reached | found
+        candidates = {e for e, state in enumerate(corpus.states) if state in self.states}
+        return candidates, self.states, search
 
 
 def hashed(seed, document, t, entry):

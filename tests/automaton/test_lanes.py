@@ -112,17 +112,19 @@ def test_lanes_of_one_position_share_its_query_and_its_search():
 def test_a_copied_lane_goes_on_as_its_source_would():
     automaton, random = sample()
     text = texts(random, 1)
-    lanes = Lanes(automaton, WALK, [2.0, 2.0])
+    lanes = Lanes(automaton, WALK, [2.0, 2.0, 2.0])
     for position, (tokens, queries, found) in enumerate(text):
         ready = automaton.ready(queries)
         near = automaton.neighbours(ready, found)
-        chosen = [0] if position < 4 else [0, 1]
+        chosen = [0] if position < 4 else [0, 1, 2]
         lanes.advance(np.repeat(tokens, len(chosen)), chosen)
         lanes.join(ready, near, [0] * len(chosen), chosen)
         if position == 3:
-            lanes.copy([0], [1])
-    assert np.array_equal(lanes.walk(0).entries, lanes.walk(1).entries)
-    assert np.array_equal(*lanes.log_sums([1, 1], [2.0]))
+            lanes.copy([0, 0], [1, 2])
+    for copied in (1, 2):
+        assert np.array_equal(lanes.walk(0).entries, lanes.walk(copied).entries)
+    first, *others = lanes.log_sums([1, 1, 1], [2.0])
+    assert all(np.array_equal(first, other) for other in others)
 
 
 def test_a_reset_lane_begins_anew():

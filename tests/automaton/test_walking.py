@@ -13,7 +13,7 @@ from retomaton_dist.automaton.lanes import Lanes
 from retomaton_dist.automaton.summing import log_automaton
 from retomaton_dist.settings import PRESETS, WalkSettings
 from tests.automaton.make import all_distances, make, random_corpus
-from tests.automaton.oracle import PaperLane, ReferenceLane
+from tests.automaton.oracle import EquationsLane, PaperLane, ReferenceLane
 from tests.codec.make import DIMENSION
 
 STEPS = 8
@@ -26,6 +26,7 @@ automata = st.fixed_dictionaries(
         "states": st.sampled_from([1, 3, 12, 60]),
         "vocabulary": st.integers(1, 4),
         "tangled": st.booleans(),
+        "clustered": st.sampled_from([True, True, False]),
         "codec": st.sampled_from(["fp16", "pq"]),
     }
 )
@@ -38,6 +39,7 @@ walks = st.builds(
     count=st.sampled_from(["states", "entries"]),
     members=st.sampled_from(["hashed", "listed"]),
     duplicates=st.sampled_from(["keep", "drop"]),
+    restart=st.sampled_from(["neighbours", "states"]),
     pointer_weight=st.sampled_from([1.0, 4.0]),
     seed=st.integers(0, 3),
 )
@@ -48,7 +50,10 @@ def build(chosen):
     random = np.random.default_rng(chosen["seed"])
     sizes = chosen["entries"], chosen["states"], chosen["vocabulary"]
     corpus = random_corpus(random, *sizes, tangled=chosen["tangled"])
-    return make(corpus, chosen["codec"], chosen["seed"], chosen["states"]), random
+    if not chosen["clustered"]:
+        corpus.states = list(range(chosen["entries"]))
+    states = chosen["states"] if chosen["clustered"] else chosen["entries"]
+    return make(corpus, chosen["codec"], chosen["seed"], states), random
 
 
 def journey(made, random, k, vocabulary):
@@ -91,11 +96,13 @@ def test_every_step_equals_the_pseudo_code(chosen, settings, tau, document):
 
 
 def check_probabilities(lanes, expected, values, pointer_weight):
-    dense = lanes.distributions(TEMPERATURES[1])
+    versions = [(TEMPERATURES[1], pointer_weight), (TEMPERATURES[0], 1.0), (TEMPERATURES[1], 7.0)]
+    dense = lanes.distributions(versions)
     count = int(dense.counts[0])
-    sparse = dict(zip(dense.tokens[0, :count].tolist(), dense.probabilities[0], strict=False))
-    oracle = expected.distribution(values, TEMPERATURES[1], pointer_weight)
-    assert sparse == pytest.approx(oracle, abs=1e-5)
+    for version, found in zip(versions, dense.probabilities[0], strict=True):
+        sparse = dict(zip(dense.tokens[0, :count].tolist(), found, strict=False))
+        assert sparse == pytest.approx(expected.distribution(values, *version), abs=1e-5)
+        assert not found[count:].any()
     for target in range(max(values) + 2):
         logs = log_automaton(lanes.log_sums([target], TEMPERATURES), pointer_weight)[0]
         for temperature, log in zip(TEMPERATURES, logs, strict=True):
@@ -109,7 +116,7 @@ def check_probabilities(lanes, expected, values, pointer_weight):
 @given(automata, st.integers(1, 6), st.sampled_from([1, 2, 5, 12, 100]), taus)
 def test_the_preset_reference_equals_the_authors_code(chosen, k, max_knns, tau):
     made, random = build(chosen)
-    oracle = ReferenceLane(made.corpus, k, max_knns, tau)
+    oracle = ReferenceLane(made.corpus, k, max_knns, tau, clustered=not made.corpus.unclustered)
     lanes = Lanes(made.automaton, replace(PRESETS["reference"], k=k, max_knns=max_knns), [tau])
     for token, query, distances, found in journey(made, random, k, chosen["vocabulary"]):
         candidates, alike, search = oracle.step(token, distances, found.tolist())
@@ -121,11 +128,35 @@ def test_the_preset_reference_equals_the_authors_code(chosen, k, max_knns, tau):
         assert Counter(walk.entries.tolist()) == candidates
 
 
+@given(automata, st.integers(1, 6), taus)
+def test_the_preset_equations_is_the_papers_equations(chosen, k, tau):
+    made, random = build(chosen)
+    oracle = EquationsLane(made.corpus, tau)
+    lanes = Lanes(made.automaton, replace(PRESETS["equations"], k=k, max_knns=200), [tau])
+    for token, query, _, found in journey(made, random, k, chosen["vocabulary"]):
+        candidates, states, search = oracle.step(token, found.tolist())
+        ready = made.automaton.ready(query[None])
+        lanes.advance([token])
+        lanes.join(ready, made.automaton.neighbours(ready, found[None]))
+        walk = lanes.walk(0)
+        assert (walk.searched, set(walk.states.tolist())) == (search, states)
+        assert sorted(walk.entries.tolist()) == sorted(candidates)
+        weights = made.automaton.weights(sorted(states), query, TEMPERATURES[1])
+        dense = lanes.distributions([(TEMPERATURES[1], 1.0)])
+        total = weights.weights.sum()
+        for value, p in zip(
+            dense.tokens[0, : dense.counts[0]], dense.probabilities[0, 0], strict=False
+        ):
+            expected = weights.weights[weights.tokens == value].sum() / total
+            assert p == pytest.approx(expected, abs=1e-5)
+    assert lanes.counters().candidates_capped == 0
+
+
 def test_presets_are_what_their_names_say():
-    assert PRESETS["paper"] == WalkSettings()
-    paper = PRESETS["paper"]
-    assert (paper.k, paper.max_knns, paper.max_states) == (1024, 1024, 4096)
-    assert (paper.follow, paper.count, paper.duplicates) == ("members", "states", "keep")
+    assert PRESETS["sampled"] == WalkSettings()
+    sampled = PRESETS["sampled"]
+    assert (sampled.k, sampled.max_knns, sampled.max_states) == (1024, 1024, 4096)
+    assert (sampled.follow, sampled.count, sampled.duplicates) == ("members", "states", "keep")
     assert PRESETS["reference"].follow == "scored"
     assert PRESETS["reference"].count == "entries"
 

@@ -19,7 +19,6 @@ import sys
 import tempfile
 import time
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -31,10 +30,10 @@ from retomaton_dist.lm.model import LanguageModel
 from retomaton_dist.lm.reading import WindowReader
 from retomaton_dist.settings import ModelSettings
 from retomaton_dist.stages.extract import ExtractWorker, KeyReader
-from retomaton_dist.stages.runner import Recorder
-from storage import corpus, datastore
+from storage import corpus, datastore, records
 from storage.corpus import Corpus, TokenisedDocument
 from storage.datastore import Shape
+from storage.records import Record
 from tests.lm.tiny import byte_level_tokenizer
 
 CONTEXT, STRIDE, BATCH_TOKENS, CHUNK = 256, 128, 4096, 4096
@@ -106,8 +105,19 @@ def make_worker(store, model, entries, text):
     shape = Shape(entries, lm.dimension, CHUNK)
     datastore.create(store, shape)
     reader = KeyReader(WindowReader(words, CONTEXT, STRIDE, BATCH_TOKENS), spec, "cpu")
-    make = partial(ExtractWorker, shape, reader)
-    return Recorder(store, "extract", "benchmark", make), reader, shape
+    return Recording(store, ExtractWorker(shape, reader)), reader, shape
+
+
+class Recording:
+    """Does units and writes their records, as in a stage, but without a run that holds a lock."""
+
+    def __init__(self, store, worker):
+        self._store, self._worker = store, worker
+
+    def run(self, unit):
+        """Do one unit."""
+        done = self._worker.run(*unit)
+        records.write(self._store, "extract", Record(unit[0], "benchmark", done.files, done.facts))
 
 
 WAYS = ("extraction", "full body", "body up to the key")

@@ -6,6 +6,7 @@ All ratios come from one run whose repeats are interleaved; the fastest of each 
 """
 
 import argparse
+import contextlib
 import os
 import subprocess
 import sys
@@ -22,8 +23,8 @@ from retomaton_dist.search.layout import IndexFiles
 from retomaton_dist.search.library import faiss
 from retomaton_dist.settings import IndexSettings
 from retomaton_dist.stages.index import plan_index
-from retomaton_dist.stages.runner import Recorder
-from storage.store import Store
+from retomaton_dist.stages.runner import Recorder, Ticket
+from storage.store import Store, writing
 from tests.conftest import ROOT
 from tests.search.made import make_store
 
@@ -126,18 +127,22 @@ def resident(status, tiny_status):
         )
 
 
+@contextlib.contextmanager
 def planned_index(path, shards):
     """An index that is planned but not built, and what does single units of it without Ray."""
     settings = IndexSettings(name="memory", factory="IVF256,SQ8", shards=shards, sample=10_240)
     plan = plan_index(Store.open(path), settings, 1)
-    return plan, Recorder(Path(path), plan.name, plan.config_hash, plan.worker())
+    with writing(path) as writer:
+        writer.begin(plan.name, plan.config, len(plan.units), {})
+        ticket = Ticket(writer.path.resolve(), writer.token, plan.name, plan.config_hash, 0)
+        yield plan, Recorder(ticket, plan.worker())
 
 
 def fill_shard(path, shards):
     """Fill shard 0 in this process and print its peak; the kernel counts mapped keys as well."""
-    plan, recorder = planned_index(path, shards)
-    before = peak_bytes()
-    recorder.run((0, plan.units[0]))
+    with planned_index(path, shards) as (plan, recorder):
+        before = peak_bytes()
+        recorder.run((0, plan.units[0]))
     size = (Path(path) / "index/memory/shard-00000.faiss").stat().st_size
     print(
         f"  {plan.layout.entries:>9,} entries in {shards} shards: peak {peak_bytes() / 1e6:.0f} "
@@ -157,9 +162,9 @@ def build_memory(folder, entries):
     for times, shards in ((1, 2), (4, 8)):
         count = entries * times
         path = make_store(folder / f"m{times}.store", made_keys(count), [100] * (count // 100))
-        plan, recorder = planned_index(path, shards)
-        [training], _ = plan.rounds
-        recorder.run((training, plan.units[training]))
+        with planned_index(path, shards) as (plan, recorder):
+            [training], _ = plan.rounds
+            recorder.run((training, plan.units[training]))
         script = f"from tests.benchmarks.search import fill_shard as f; f({str(path)!r}, {shards})"
         environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
         subprocess.run([sys.executable, "-c", script], cwd=ROOT, env=environment, check=True)

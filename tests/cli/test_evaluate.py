@@ -2,15 +2,18 @@
 
 import shutil
 
+import numpy as np
 import pytest
 
 from retomaton_dist.settings import PRESETS, EvaluateSettings
 from retomaton_dist.settings.entrances import walk_settings
+from storage import columns
 from storage.store import writing
 from tests.cli.checks import Unchanged, check_refused
 from tests.conftest import contents, save_tiny_model
 from tests.evaluation.evaluated import write_text, write_texts
 from tests.lm.tiny import byte_level_tokenizer
+from tests.storage.conftest import flip, flipped
 
 GIVEN = {"methods": "lm,knnlm,retomaton", "automata": "kmeans", "tau": "1,inf", "k": 16}
 CONSTANTS = {"lambda": 0.3, "temperature": 2, "calibrate-on": None}
@@ -90,7 +93,7 @@ def test_the_walk_is_the_presets_but_for_what_is_given():
     assert walk_settings(chosen.preset) == PRESETS["reference"]
     found = walk_settings(chosen.preset, {"k": 5, "follow": "members"}, {"k": 6})
     assert (found.k, found.follow, found.count) == (6, "members", "entries")
-    assert walk_settings("paper") == PRESETS["paper"]
+    assert walk_settings("equations") == PRESETS["equations"]
 
 
 def test_text_without_a_token(refused, tmp_path):
@@ -215,16 +218,46 @@ def test_a_store_without_an_index_to_search_below_sigma(eval_, walkable_store, t
     assert not (tmp_path / "out").exists()
 
 
-def test_a_store_whose_bits_were_flipped_if_asked_to_look(eval_, walkable_store, tmp_path):
+COLUMNS = ("offsets", "values", "nexts", "states", "entries", "slots", "keys")
+USED = (
+    *(f"automata/kmeans/{name}.arrow" for name in COLUMNS),
+    "automata/kmeans/automaton.json",
+    "index/default/shard-00000.faiss",
+    "suffixes/default/order.arrow",
+    "corpus/tokens.arrow",
+)
+
+
+def test_a_store_of_which_bits_that_are_used_were_flipped(eval_, walkable_store, tmp_path):
     store = walkable_store.copy(tmp_path).path
-    column = store / "automata/kmeans/nexts.arrow"
-    data = bytearray(column.read_bytes())
-    data[len(data) // 2] ^= 1
-    column.write_bytes(data)
-    with Unchanged(store):
-        said = "nexts.arrow", f"`retomaton verify {store}` lists them"
-        check_refused(eval_(store=store, verify=True), *said)
+    for name in USED:
+        with flipped(store / name, 4 * (store / name).stat().st_size), Unchanged(store):
+            check_refused(eval_(store=store, methods="lm,knnlm,retomaton+suffix"), name)
     assert not (tmp_path / "out").exists()
+
+
+def test_a_store_of_which_any_bit_was_flipped_if_asked_to_look(eval_, walkable_store, tmp_path):
+    store = walkable_store.copy(tmp_path).path
+    flip(store / "datastore.zarr/values/c/0", 4000)
+    with Unchanged(store):
+        said = "datastore.zarr/values/c/0", f"`retomaton verify {store}` lists them"
+        check_refused(eval_(store=store, verify=True), *said)
+    check_refused(eval_(verify=True, no_verify=True), "leave one out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_nan_in_an_automaton_that_is_used_without_a_look(eval_, walkable_store, tmp_path):
+    """--no-verify insists; what cannot be is an error all the same."""
+    store = walkable_store.copy(tmp_path).path
+    path = store / "automata/kmeans/keys.arrow"
+    count = len(columns.map_columns(path, {"keys": np.float16})["keys"])
+    columns.write_columns(path, {"keys": np.full(count, np.nan, np.float16)})
+    check_refused(eval_(store=store, no_verify=True), "NaN or infinite: its codec is damaged")
+    done = eval_(store=store, no_verify=True, **CONSTANTS)
+    assert done.returncode == 2
+    *warned, error = done.stderr.splitlines()
+    assert "a distance is NaN: keys or codes of the automaton are damaged" in error
+    assert all(line.startswith("warning: ") for line in warned)
 
 
 def test_calibration_on_the_evaluated_text(refused, eval_, texts, tmp_path):
@@ -248,7 +281,7 @@ def test_an_output_that_is_a_file_or_a_foreign_folder(refused, tmp_path):
     [
         ({"k": 8}, "walk.k was 16, now 8"),
         ({"tau": "1,4,inf"}, "passes.sweep.walks"),
-        ({"preset": "paper"}, "walk.follow was scored, now members"),
+        ({"preset": "sampled"}, "walk.follow was scored, now members"),
         ({"temperature": 64}, "temperatures was"),
         ({"positions": 30}, "documents.number was"),
         ({"batch-tokens": 64}, "batch_tokens was"),
@@ -289,4 +322,4 @@ def test_scores_that_were_damaged(command, finished, tmp_path):
     copy = shutil.copytree(finished, tmp_path / "copy")
     unit = next((copy / "text/scores/sweep").iterdir())
     unit.write_bytes(unit.read_bytes()[:-20])
-    check_refused(command("report", copy), unit.name, "evaluate again")
+    check_refused(command("report", copy), unit.name, "--repair", "run its stage score again")

@@ -7,6 +7,7 @@ import tomllib
 import pytest
 
 from retomaton_dist.cli.main import COMMANDS
+from retomaton_dist.settings import PRESETS, EvaluateSettings
 from retomaton_dist.settings.declaring import flag_of
 from retomaton_dist.settings.entrances import GROUPS
 from tests.conftest import ROOT, run_command, run_python
@@ -72,6 +73,15 @@ def test_every_commands_help_shows_its_settings_with_their_defaults(command, nam
         for item in dataclasses.fields(GROUPS[group]):
             assert f"--{flag_of(item)} " in text
             assert " ".join(item.metadata["help"].split())[:30] in text
+
+
+def test_the_walk_that_eval_takes_is_the_one_that_its_help_shows(command):
+    text = " ".join(command("eval", "--help").stdout.split())
+    walk = PRESETS[EvaluateSettings.preset]
+    for item in dataclasses.fields(walk):
+        begin = text.index(item.metadata["help"])
+        shown = text[begin:].split("(default: ")[1].split(")")[0]
+        assert shown == str(getattr(walk, item.name))
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -5,8 +5,13 @@ import signal
 import subprocess
 import sys
 
+import psutil
+import pytest
+
+from storage.records import finished
 from storage.store import writing
 from tests.conftest import ROOT
+from tests.stages.killing import Running
 
 
 def begun_store(folder):
@@ -28,7 +33,11 @@ def test_a_reader_who_goes_away_is_no_error(tmp_path):
     assert (result.returncode, result.stderr) == (0, b"")
 
 
-def test_an_interruption_is_exit_code_130_and_one_line(tmp_path):
+@pytest.mark.parametrize(
+    ("sent", "code", "word"),
+    [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "terminated")],
+)
+def test_being_asked_to_end_is_an_exit_code_of_its_own_and_one_line(tmp_path, sent, code, word):
     settings = tmp_path / "settings.toml"
     os.mkfifo(settings)
     line = [sys.executable, "-m", "retomaton_dist.cli", "index", "a.store", "--config", settings]
@@ -36,7 +45,27 @@ def test_an_interruption_is_exit_code_130_and_one_line(tmp_path):
     process = subprocess.Popen(line, cwd=ROOT, **piped)
     # Opening a pipe for writing waits for its reader, which then waits for what is written.
     with settings.open("w"):
-        process.send_signal(signal.SIGINT)
+        process.send_signal(sent)
         out, err = process.communicate(timeout=60)
-    assert (process.returncode, out) == (130, "")
-    assert err == "interrupted; what is finished is kept: run the same command again to go on\n"
+    assert (process.returncode, out) == (code, "")
+    assert err == f"{word}; what is finished is kept: run the same command again to go on\n"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
+def test_a_run_with_ray_that_is_asked_to_end_keeps_what_is_finished(small_store, tmp_path, sent):
+    flags = [*small_store.flags(), "--workers", "2", "--batch-tokens", "64", "--progress", "none"]
+    running = Running.start("extract", tmp_path / "a.store", flags)
+    running.wait_for_units("extract", 1)
+    family = running.descendants()
+    running.process.send_signal(sent)
+    # A second one, as schedulers send, changes nothing.
+    running.process.send_signal(signal.SIGTERM)
+    code, out, err = running.finish()
+    word = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated"}[sent]
+    assert err.splitlines()[-1].startswith(f"{word}; what is finished is kept")
+    assert (code, out) == (128 + sent, "")
+    assert len(err.splitlines()) == 1, err
+    assert finished(tmp_path / "a.store", "extract")
+    _, left = psutil.wait_procs(family, timeout=60)
+    assert left == []

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from retomaton_dist.codec.codec import fp16_codec, pq_codec
 from retomaton_dist.codec.threads import Threads
-from retomaton_dist.errors import BadInput
+from retomaton_dist.errors import BadInput, DamagedStore
 from tests.codec.make import DIMENSION, exact_distances, random_codec
 
 ENTRIES = 80
@@ -75,13 +75,25 @@ def test_what_is_no_slot_is_infinitely_far(name):
     assert np.isinf(found[0]).tolist() == [False, True]
 
 
-def test_a_cell_out_of_range_makes_a_slot_infinitely_far():
+@pytest.mark.parametrize(
+    ("column", "wrong"), [("cells", 60_000), ("brackets", math.nan), ("centroids", math.nan)]
+)
+def test_codes_that_lead_to_no_number_are_damage(column, wrong):
+    """Walks would leave such entries out, and the results would look like any others."""
     codec, _, _ = sample(0, "pq")
-    cells = codec.codes.cells.copy()
-    cells[3] = 60_000
-    broken = pq_codec(codec.codes._replace(cells=cells))
-    found = measured(broken, np.zeros((1, DIMENSION)), [[3, 4]])
-    assert np.isinf(found[0]).tolist() == [True, False]
+    damaged = getattr(codec.codes, column).copy()
+    damaged[...] = wrong
+    broken = pq_codec(codec.codes._replace(**{column: damaged}))
+    with pytest.raises(DamagedStore, match="a distance is NaN"):
+        measured(broken, np.zeros((1, DIMENSION)), [[3, 4]])
+
+
+@pytest.mark.parametrize("wrong", [math.nan, -math.nan, math.inf, -math.inf])
+def test_keys_that_are_no_numbers_are_damage(wrong):
+    keys = np.array([[1.0, 2.0], [3.0, wrong]], np.float16)
+    assert np.isfinite(measured(fp16_codec(keys), np.zeros((1, 2)), [[0]])).all()
+    with pytest.raises(DamagedStore, match="a distance is NaN"):
+        measured(fp16_codec(keys), np.zeros((1, 2)), [[0, 1]])
 
 
 def test_subnormal_and_extreme_keys_keep_their_distance():

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 
 from retomaton_dist.corpus.documents import read_documents
-from retomaton_dist.corpus.pieces import choose_split, plan_units
-from retomaton_dist.corpus.sources import find_sources
+from retomaton_dist.corpus.pieces import LONGEST_DOCUMENT, check_length, choose_split, plan_units
+from retomaton_dist.corpus.sources import Source, find_sources
 from retomaton_dist.errors import CorpusError
 from tests.corpus.reading import read_corpus
 
@@ -211,3 +211,14 @@ def test_a_source_that_changed_since_the_units_were_planned_is_not_read(tmp_path
     (tmp_path / "a.txt").write_text("one\ntwo\nthree\n")
     with pytest.raises(CorpusError, match="changed while it was being read; run again"):
         next(read_documents(source, piece, split))
+
+
+def test_a_document_whose_places_do_not_fit_their_32_bits_is_refused_not_wrapped():
+    """Of a whole file before it is read; of a record or section when it was."""
+    large = Source("law.txt", "/law.txt", "text", LONGEST_DOCUMENT + 1, 0, "digest")
+    with pytest.raises(CorpusError, match=r"law.txt has 4,294,967,296 bytes.*--split line"):
+        plan_units([large], choose_split("file", "text", [large]), 1 << 30)
+    assert plan_units([large], choose_split("line", "text", [large]), 1 << 30)
+    check_length("a", LONGEST_DOCUMENT)
+    with pytest.raises(CorpusError, match="document a has"):
+        check_length("a", LONGEST_DOCUMENT + 1)

@@ -184,3 +184,13 @@ def test_a_source_that_changes_after_it_was_fingerprinted_is_refused(tmp_path):
     (tmp_path / "a").unlink()
     with pytest.raises(CorpusError, match="cannot read"):
         source.check_unchanged()
+
+
+def test_a_pipe_or_a_device_is_refused_and_never_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", "/dev/zero", "/dev/tty"):
+        if Path(path).exists():
+            with pytest.raises(CorpusError, match="is a pipe or a device"):
+                find_sources([str(path)])
+    (tmp_path / "a.txt").write_text("text")
+    assert [source.name for source in find_sources([str(tmp_path)])] == ["a.txt"]

@@ -18,6 +18,7 @@ def random_walked(random, rows, searched=0.5, empty=0.1):
     everything = np.logaddexp(targets, np.log(random.random(shape)))
     walked = Walked(
         sums=np.stack([targets, everything], axis=2).astype(np.float32),
+        favoured=(everything + np.log(random.random(shape))).astype(np.float32),
         searched=random.random(rows) < searched,
         matched=random.integers(0, 4, rows).astype(np.int32),
         states=random.integers(0, 50, rows).astype(np.int32),
@@ -45,6 +46,7 @@ def scores_of(folder, documents, walks, random, queries=None):
         "log_lm": np.log(random.random(len(documents))).astype(np.float32),
         "entropy": random.random(len(documents)).astype(np.float32),
         "confidence": np.log(random.random(len(documents))).astype(np.float32),
+        "favourite": random.integers(0, 9, len(documents)).astype(np.int32),
     }
     for label, walked in walks.items():
         columns |= {f"{label}.{item.name}": getattr(walked, item.name) for item in fields(Walked)}

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from retomaton_dist.api.evaluate import run_report
+from retomaton_dist.evaluation.results import Evaluation, measure_evaluation
 from retomaton_dist.scores.scores import Scores
 from retomaton_dist.settings import ReportSettings
-from storage.errors import ConfigMismatch
+from storage.errors import BadInput, ConfigMismatch, DamagedStore
 from storage.store import Store, writing
 from storage.verify import verify
 from tests.cli.checks import Unchanged
@@ -25,6 +26,7 @@ from tests.evaluation.evaluated import (
     write_text,
     write_texts,
 )
+from tests.storage.conftest import flip
 
 GIVEN = {"calibrate_on": (), "lambda_": 0.3, "temperature": 2.0}
 FRACTIONS = [0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9]
@@ -49,7 +51,7 @@ def scores(sweep):
 def test_every_method_has_its_curve(sweep):
     walks = [(name, tau, None) for name in ("kmeans", "none") for tau in (1.0, 4.0, "inf")]
     expected = [("lm", None, None, None)]
-    searching = ("knnlm", "knnlm+lambda", "adaptret")
+    searching = ("knnlm", "knnlm+wide", "knnlm+lambda", "adaptret")
     expected += [(name, None, None, f) for name in searching for f in FRACTIONS]
     expected += [("suffix", None, None, None)]
     expected += [(f"retomaton{kind}", *walk) for kind in ("", "+pw", "+lambda") for walk in walks]
@@ -258,13 +260,44 @@ def test_other_constants_change_the_methods_that_have_constants_and_no_other(swe
     copy = shutil.copytree(sweep.path, tmp_path / "copy")
     rows = by_point(run_report(copy, ReportSettings(lambda_=0.5)))
     for key, row in by_point(sweep).items():
-        if key[0] in ("knnlm", "suffix", "retomaton", "retomaton+pw"):
+        if key[0] in ("knnlm", "knnlm+wide", "suffix", "retomaton", "retomaton+pw"):
             assert rows[key]["lambda"] == 0.5
             assert rows[key]["perplexity"] != row["perplexity"]
             assert rows[key]["foss"] == row["foss"]
         else:
-            kept = {name: value for name, value in rows[key].items() if name != "against_knnlm"}
+            ratios = ("against", "against_knnlm")
+            kept = {name: value for name, value in rows[key].items() if name not in ratios}
             assert kept == {name: row[name] for name in kept}
+
+
+def test_networks_trained_anew_are_shown_beside_those_of_the_calibration(sweep, tmp_path):
+    copy = shutil.copytree(sweep.path, tmp_path / "copy")
+    assert run_report(copy, ReportSettings(retrain=1)).rows == sweep.rows
+    found = json.loads((copy / "results.json").read_text())
+    learned = {"knnlm+lambda", "retomaton+lambda", "retomaton+suffix+lambda"}
+    assert {one["method"] for one in found["retrained"]} == learned
+    assert (
+        found["recalibrated"]
+        == json.loads((sweep.path / "results.json").read_text())["recalibrated"]
+    )
+    assert "How much depends on the network" in (copy / "report.html").read_text()
+
+
+def test_networks_cannot_be_trained_anew_without_the_text_that_they_learned_from(
+    walkable_store, texts, tmp_path
+):
+    chosen = {"methods": "lm,knnlm", **GIVEN}
+    made = evaluate_here(walkable_store.path, tmp_path / "out", texts, positions=100, **chosen)
+    with pytest.raises(BadInput, match="no calibration text"):
+        run_report(made.path, ReportSettings(retrain=1))
+
+
+def test_a_wide_search_has_as_many_candidates_as_a_walk_may_score(scores):
+    plain, wide = scores.walk("knnlm"), scores.walk("knnlm+wide")
+    assert (plain.candidates == 32).all()
+    assert (wide.candidates == 32 + 32).all()
+    assert np.array_equal(plain.nearest, wide.nearest)
+    assert max(scores.walk("kmeans@inf").candidates) <= 64
 
 
 def test_targets_are_met_about_as_on_the_calibration_text(walkable_store, texts, tmp_path):
@@ -349,3 +382,20 @@ def test_thresholds_that_nothing_names_are_pairs_that_none_beats(walkable_store,
     assert len(set(pairs)) == len(pairs) <= 8
     assert pairs[0][1] == 0.0, "from the largest FoSS"
     assert run_report(made.path).rows == made.rows
+
+
+def test_constants_that_were_altered_are_refused(sweep, tmp_path):
+    copy = shutil.copytree(sweep.path, tmp_path / "copy")
+    flip(
+        copy / "calibration.safetensors", 8 * (copy / "calibration.safetensors").stat().st_size - 5
+    )
+    with pytest.raises(DamagedStore, match=r"calibration\.safetensors: its contents were altered"):
+        measure_evaluation(Evaluation.open(copy))
+
+
+def test_scores_that_were_altered_are_refused_before_anything_is_measured(sweep, tmp_path):
+    copy = shutil.copytree(sweep.path, tmp_path / "copy")
+    scored = min((copy / "text/scores").rglob("*.parquet"))
+    flip(scored, 4 * scored.stat().st_size)
+    with pytest.raises(DamagedStore, match=rf"{scored.name}: its contents were altered"):
+        measure_evaluation(Evaluation.open(copy))

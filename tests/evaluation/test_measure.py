@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from retomaton_dist.evaluation.measure import Measurer, _after_last_search, measure_all
 from retomaton_dist.methods.constant import ConstantMixing
 from retomaton_dist.methods.knnlm import RandomGate
-from retomaton_dist.methods.lm import lm_alone
+from retomaton_dist.methods.lm import LmAlone
 from retomaton_dist.methods.method import CurvePoint
 from retomaton_dist.methods.mixture import Constants
 from retomaton_dist.scores.walks import WalkSpec, forgetful
@@ -32,7 +32,7 @@ def scores(tmp_path):
 
 
 def measured(point, scores, words=40):
-    return Measurer(scores.document, words).measure(point, scores, None)
+    return Measurer(scores.document, words).measure(point, scores, {})
 
 
 def test_foss_is_over_all_positions(scores):
@@ -49,20 +49,20 @@ def test_infinity_is_text_in_results(scores):
 
 
 def test_the_lm_saves_all_searches_and_has_its_own_perplexity(scores):
-    row = measured(CurvePoint("lm", None, lm_alone), scores).row
+    row = measured(CurvePoint("lm", None, LmAlone()), scores).row
     log_lm = scores.log_lm.astype(np.float64)
     assert (row["foss"], row["searches"], row["walk"]) == (1.0, 0, None)
     assert row["perplexity"] == pytest.approx(math.exp(-log_lm.mean()), rel=1e-12)
 
 
 def test_perplexity_per_word_shares_the_loss_among_words(scores):
-    row = measured(CurvePoint("lm", None, lm_alone), scores, words=40).row
+    row = measured(CurvePoint("lm", None, LmAlone()), scores, words=40).row
     total = -float(scores.log_lm.astype(np.float64).sum())
     assert row["perplexity_per_word"] == pytest.approx(math.exp(total / 40), rel=1e-12)
     low, high = row["interval_per_word"]
     assert low < row["perplexity_per_word"] < high
     assert (
-        measured(CurvePoint("lm", None, lm_alone), scores, words=0).row["perplexity_per_word"]
+        measured(CurvePoint("lm", None, LmAlone()), scores, words=0).row["perplexity_per_word"]
         is None
     )
 
@@ -82,12 +82,14 @@ def test_where_a_gate_is_closed_the_lm_is_alone_and_nothing_is_searched(scores):
     assert found.row["clustering"] is None
 
 
-def test_knnlm_with_all_its_searches_is_what_later_points_compare_with(scores):
+def test_baselines_with_all_their_searches_are_what_later_points_compare_with(scores):
     points = [
-        CurvePoint("lm", None, lm_alone),
+        CurvePoint("lm", None, LmAlone()),
         CurvePoint("knnlm", SPECS["knnlm"], MIXING),
         CurvePoint("knnlm", SPECS["knnlm"], MIXING, RandomGate(0.5), {"fraction": 0.5}),
+        CurvePoint("knnlm+wide", SPECS["knnlm"], ConstantMixing(Constants(0.7, 2.0))),
         CurvePoint("retomaton", SPECS["kmeans@4"], MIXING),
+        CurvePoint("retomaton+lambda", SPECS["kmeans@4"], MIXING),
     ]
     rows = [found.row for _, _, found in measure_all([(p, scores) for p in points], words=9)]
     assert rows[0]["against_knnlm"] is None
@@ -96,11 +98,15 @@ def test_knnlm_with_all_its_searches_is_what_later_points_compare_with(scores):
         against = row["against_knnlm"]
         assert against["ratio"] == pytest.approx(row["perplexity"] / rows[1]["perplexity"])
         assert against["interval"][0] < against["ratio"] < against["interval"][1]
+    wide, walked, learned = rows[3:]
+    assert walked["baseline"] == "knnlm+wide"
+    assert walked["against"]["ratio"] == pytest.approx(walked["perplexity"] / wide["perplexity"])
+    assert (learned["baseline"], learned["against"]) == ("knnlm+lambda", None), "it did not run"
 
 
 def test_a_text_of_very_long_words_has_no_perplexity_per_word(scores):
     scores.__dict__["log_lm"] = np.full(len(DOCUMENTS), -20.0, np.float32)
-    row = measured(CurvePoint("lm", None, lm_alone), scores, words=2).row
+    row = measured(CurvePoint("lm", None, LmAlone()), scores, words=2).row
     assert row["perplexity"] == pytest.approx(math.exp(20))
     assert row["perplexity_per_word"] is None
     assert row["interval_per_word"] is None

@@ -62,6 +62,8 @@ def test_log_probabilities_are_those_of_one_forward_pass(reader, opened, tiny_mo
         assert reading.log_lm[rows] == pytest.approx(expected, abs=1e-4)
         assert reading.entropy[rows] == pytest.approx(-(np.exp(logs) * logs).sum(1), abs=1e-4)
         assert reading.confidence[rows] == pytest.approx(logs.max(axis=1), abs=1e-4)
+        chosen = logs[np.arange(length), reading.favourites[rows]]
+        assert chosen == pytest.approx(logs.max(axis=1), abs=1e-4)
         row += length
 
 

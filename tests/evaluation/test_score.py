@@ -41,12 +41,15 @@ def test_files_hold_what_everything_can_be_made_of_afterwards(finished):
     path = finished.path / "text/scores/kmeans@1/"
     (first, *_) = sorted(path.glob("*.parquet"))
     assert scores.read_facts(first) == {"temperatures": [1.0, 2.0, 4.0], "walks": ["kmeans@1"]}
-    walk = ["sums", "searched", "matched", "states", "candidates", "pointed", "nearest"]
-    read = ["document", "position", "token", "log_lm", "entropy", "confidence"]
+    walk = [
+        "sums", "favoured", "searched", "matched", "states", "candidates", "pointed", "nearest",
+    ]  # fmt: skip
+    read = ["document", "position", "token", "log_lm", "entropy", "confidence", "favourite"]
     assert scores.column_names(first) == [*read, *(f"kmeans@1.{name}" for name in walk)]
     opened = Scores.open(finished.text, "kmeans@1")
     walked = opened.walk("kmeans@1")
     assert walked.sums.shape == (len(opened), 3, 2, 2)
+    assert walked.favoured.shape == (len(opened), 3, 2)
     assert walked.searched.dtype == np.bool_
     assert np.array_equal(walked.searched, opened.searched("kmeans@1"))
     assert walked.searched[opened.position == 0].all()

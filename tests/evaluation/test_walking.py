@@ -18,6 +18,7 @@ from tests.codec.make import exact_distances
 from tests.evaluation.texts import (
     TEMPERATURES,
     assert_equal,
+    favourites,
     longest_suffix,
     nearest_entries,
     random_automata,
@@ -61,6 +62,24 @@ def build(world, gate=0.7):
     random = np.random.default_rng(world["seed"])
     made = random_automata(random, world["entries"], world["states"], world["codec"])
     return made, random_text(random, world["lengths"], gate)
+
+
+@given(worlds, presets)
+@settings(max_examples=10)
+def test_the_models_favourite_has_the_sums_that_it_would_have_as_the_token(world, preset):
+    made, text = build(world, gate=1.0)
+    spec, last = WalkSpec("kmeans", 3.0), [length - 1 for length in world["lengths"]]
+    every = range(len(last))
+    found = walk(made, [spec], WALKS[preset], text, every)
+    # What a document's last token is, no step of its walk knows.
+    changed = [
+        np.append(tokens[:-1], favourites(tokens[-1:])).astype(np.int32) for tokens in text.tokens
+    ]
+    expected = walk(made, [spec], WALKS[preset], replace(text, tokens=changed), every)
+    for number, place in enumerate(last):
+        sums = expected[spec, number].sums[place]
+        assert np.array_equal(found[spec, number].favoured[place], sums[:, TARGET])
+        assert np.array_equal(found[spec, number].of_favourites().sums[place], sums)
 
 
 @given(worlds, presets, st.integers(1, 4), st.integers(1, 12))
@@ -154,7 +173,7 @@ def test_a_forgetful_walk_has_exactly_what_the_search_found(world, preset):
 def test_where_the_gate_is_closed_there_is_no_candidate_and_p_is_p_lm(world, gate):
     made, text = build(world, gate)
     spec, asked = SPECS[0], []
-    found = walk(made, [spec], WALKS["paper"], text, range(len(world["lengths"])), asked=asked)
+    found = walk(made, [spec], WALKS["sampled"], text, range(len(world["lengths"])), asked=asked)
     for number, gates in enumerate(text.gates):
         walked = found[spec, number]
         assert np.array_equal(walked.searched, gates)

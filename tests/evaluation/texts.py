@@ -39,7 +39,14 @@ class Text:
         gates = np.concatenate([self.gates[number][part] for number, part in slices])
         nothing = np.zeros(len(tokens), np.float32)
         unknown = np.full(len(tokens), -99, np.int32)
-        return Reading(queries, tokens, unknown, nothing, nothing, nothing), gates
+        return Reading(
+            queries, tokens, unknown, nothing, nothing, nothing, favourites(tokens)
+        ), gates
+
+
+def favourites(tokens):
+    """What the model finds most probable in place of these tokens."""
+    return ((tokens + 1) % VOCABULARY).astype(np.int32)
 
 
 def random_text(random, lengths, gate=1.0):

@@ -249,11 +249,14 @@ def test_a_damaged_checkpoint_is_refused(tmp_path):
         ({"steps": 0}, "--steps 0"),
         ({"minutes": -1.0}, "--minutes -1"),
         ({"validation": 1.0}, "--validation 1: "),
-        ({"vocabulary": 200}, "vocabulary 200 is too small"),
-        ({"heads": 3}, "multiple of heads 3"),
-        ({"context": 0}, "context 0 is too small"),
-        ({"context": 1}, "context 1 is too small"),
+        ({"vocabulary": 200}, "--vocabulary 200: must be at least 257"),
+        ({"heads": 3}, "multiple of --heads 3"),
+        ({"context": 0}, "--context 0: must be at least 2"),
+        ({"context": 1}, "--context 1: must be at least 2"),
         ({"seed": -1}, "--seed -1"),
+        ({"layers": 10**6}, "--layers 1000000: "),
+        ({"width": 1 << 40}, "--width "),
+        ({"batch_tokens": 0}, "--batch-tokens 0"),
     ],
 )
 def test_settings_that_cannot_be_are_refused_and_leave_nothing_behind(tmp_path, change, message):
@@ -266,6 +269,7 @@ def test_a_rate_that_makes_training_diverge_is_said_so(tmp_path):
     wild = dataclasses.replace(SMALL, learning_rate=1e30)
     with pytest.raises(ModelError, match="lower --learning-rate"):
         train(wild, TEXTS, tmp_path / "model")
+    assert not (tmp_path / "model").exists(), "no checkpoint, so there is nothing to go on with"
 
 
 def test_the_rate_goes_up_then_down_to_nothing():

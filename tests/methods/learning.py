@@ -21,6 +21,7 @@ def random_reading(random, rows, dimension):
         np.log(random.random(rows)).astype(np.float32),
         random.random(rows).astype(np.float32),
         np.log(random.random(rows)).astype(np.float32),
+        random.integers(0, VOCABULARY, rows).astype(np.int32),
     )
 
 

@@ -1,5 +1,7 @@
 """Networks find what there is to find, and come back from arrays as they were."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -87,3 +89,16 @@ def test_adaptret_learns_where_searches_help(monkeypatch):
     assert facts["positions"] + facts["held_out"] == rows
     assert 0 < facts["held_out"] <= 0.1 * rows
     assert 1 <= facts["chosen_epoch"] <= 3
+
+
+def test_adaptret_learns_the_same_whatever_the_unit_of_queries_is(monkeypatch):
+    monkeypatch.setattr(adaptret_network, "EPOCHS", 1)
+    random = np.random.default_rng(4)
+    reading, statistics = random_reading(random, 600, DIMENSION), random_statistics(random)
+    log_knn, documents = np.log(random.random(600)), np.repeat(np.arange(20, dtype=np.int32), 30)
+    scaled = replace(reading, queries=reading.queries * np.float16(128))
+    shares = [
+        train_adaptret(given, log_knn, documents, statistics)[0].log_shares(given)
+        for given in (reading, scaled)
+    ]
+    assert np.allclose(*shares, atol=1e-4)

@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 from retomaton_dist.errors import BadInput
+from retomaton_dist.evaluation.measure import walked_by
 from retomaton_dist.methods import adaptive
 from retomaton_dist.methods.method import Restart, Searching, Setup
+from retomaton_dist.methods.mixing import log_target
 from retomaton_dist.methods.mixture_network import train_mixture
 from retomaton_dist.methods.registry import METHODS, choose_methods
 from retomaton_dist.methods.token_statistics import TokenStatistics
@@ -23,14 +25,14 @@ SETUP = Setup(
     fractions=(0.0, 0.5),
     statistics=lambda: TokenStatistics(np.ones(10, np.float32), np.ones(10, np.float32)),
 )
-LABELS = ["knnlm", "kmeans@1", "kmeans@inf", "none@2", "none@inf"]
+LABELS = ["knnlm", "knnlm+wide", "kmeans@1", "kmeans@inf", "none@2", "none@inf"]
 # Pairs, the same at every position, and at random.
 RESTARTS = ["kmeans@1,0", "kmeans@4,2", "none@1,0"]
 RESTARTS += ["kmeans@inf,0", "kmeans@inf,2", "none@inf,0", "kmeans@4,inf,0.25", "suffix"]
 
 
 def test_all_methods_of_the_paper_and_ours_are_there():
-    named = ["lm", "knnlm", "knnlm+lambda", "adaptret", "suffix"]
+    named = ["lm", "knnlm", "knnlm+wide", "knnlm+lambda", "adaptret", "suffix"]
     named += ["retomaton", "retomaton+pw", "retomaton+lambda"]
     named += ["retomaton+suffix", "retomaton+random", "retomaton+suffix+lambda"]
     assert list(METHODS) == named
@@ -54,7 +56,8 @@ def test_every_point_is_measured_from_a_walk_that_its_method_asked_for(name, tmp
     method, random = METHODS[name], np.random.default_rng(0)
     documents = np.repeat(np.arange(10), 20)
     walks = {label: random_walked(random, 200) for label in (*LABELS, *RESTARTS)}
-    walks["knnlm"] = random_walked(random, 200, searched=1.0, empty=0.0)
+    for label in ("knnlm", "knnlm+wide"):
+        walks[label] = random_walked(random, 200, searched=1.0, empty=0.0)
     queries = random.normal(size=(200, 8)).astype(np.float16)
     scores = scores_of(tmp_path, documents, walks, random, queries)
     points = list(method.points(SETUP, method.calibrate(scores, SETUP)))
@@ -63,8 +66,7 @@ def test_every_point_is_measured_from_a_walk_that_its_method_asked_for(name, tmp
     assert {spec.label for spec in (*asked, *method.calibration_walks(SETUP))} <= set(walks)
     assert len({(point.pass_name, point.method) for point in points}) == len(points)
     for point in points:
-        walked = scores.walk(point.spec.label) if point.spec else None
-        log_p = point.mixing(scores, walked)
+        log_p = log_target(point.mixing, scores, walked_by(point, scores))
         assert log_p.shape == (200,)
         assert np.isfinite(log_p).all()
         assert (log_p < 1e-6).all()
@@ -73,9 +75,9 @@ def test_every_point_is_measured_from_a_walk_that_its_method_asked_for(name, tmp
 def test_what_tells_when_to_stop_learning_is_learned_from_in_no_walk(tmp_path, monkeypatch):
     held = []
 
-    def watched(features, logs, chosen, begin):
+    def watched(features, logs, chosen, **others):
         held.append(chosen)
-        return train_mixture(features, logs, chosen, begin)
+        return train_mixture(features, logs, chosen, **others)
 
     monkeypatch.setattr(adaptive, "train_mixture", watched)
     random = np.random.default_rng(0)
@@ -100,3 +102,14 @@ def test_a_method_says_of_itself_what_its_walks_need(name):
 def test_without_held_out_text_a_method_says_what_it_lacks(name):
     with pytest.raises(BadInput, match="--calibrate-on"):
         METHODS[name].calibrate(None, SETUP)
+
+
+def test_gains_are_stated_against_the_same_without_the_automaton():
+    found = {name: method.baseline for name, method in METHODS.items()}
+    for name, baseline in found.items():
+        if name.startswith("retomaton"):
+            assert baseline == ("knnlm+lambda" if name.endswith("+lambda") else "knnlm+wide")
+    order = list(METHODS)
+    for name, baseline in found.items():
+        if name not in ("lm", "knnlm"):
+            assert order.index(baseline) < order.index(name), "it must be measured first"

@@ -8,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from retomaton_dist.methods import token_statistics
-from retomaton_dist.methods.adaptive import steps_since
 from retomaton_dist.methods.token_statistics import TokenStatistics
 from storage.corpus import Corpus
 
@@ -47,16 +46,3 @@ def test_counts_are_those_of_dicts_whatever_the_blocks(listed, block, prefixed):
     every = range(VOCABULARY + 1)
     assert found.frequencies == pytest.approx(np.log1p([seen[token] for token in every]))
     assert found.fertilities == pytest.approx(np.log1p([len(ways[token]) for token in every]))
-
-
-@given(st.lists(st.tuples(st.integers(0, 3), st.booleans()), max_size=30))
-def test_steps_since_a_restart_begin_anew_with_every_document(rows):
-    rows = sorted(rows, key=lambda row: row[0])
-    numbers = np.array([number for number, _ in rows], np.int32)
-    searched = np.array([found for _, found in rows], np.bool_)
-    expected, steps = [], 0
-    for place, (number, found) in enumerate(rows):
-        fresh = place == 0 or rows[place - 1][0] != number
-        steps = 0 if found or fresh else steps + 1
-        expected.append(steps)
-    assert steps_since(numbers, searched).tolist() == expected

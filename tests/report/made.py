@@ -4,6 +4,8 @@ from storage import canonical
 
 CURVES = {
     ("knnlm", None): [(0.0, 80.0), (0.5, 200.0), (0.9, 700.0)],
+    ("knnlm+wide", None): [(0.0, 76.0), (0.5, 190.0), (0.9, 690.0)],
+    ("knnlm+lambda", None): [(0.0, 72.0), (0.5, 180.0), (0.9, 680.0)],
     ("adaptret", None): [(0.0, 79.0), (0.5, 150.0), (0.9, 650.0)],
     ("retomaton", "kmeans"): [(0.0, 70.0), (0.4, 72.0), (0.8, 84.0)],
     ("retomaton", "greedy"): [(0.0, 71.0), (0.3, 74.0), (0.6, 81.0)],
@@ -11,13 +13,16 @@ CURVES = {
     ("retomaton+pw", "kmeans"): [(0.0, 68.0), (0.4, 70.0), (0.8, 81.0)],
     ("retomaton+lambda", "kmeans"): [(0.0, 65.0), (0.4, 67.0), (0.8, 77.0)],
 }
+BASELINES = {"retomaton": "knnlm+wide", "retomaton+pw": "knnlm+wide"}
+BASELINES |= {"retomaton+lambda": "knnlm+lambda"}
 HOSTILE = "<script>alert(1)</script> `a` ``b`` | *c* _d_ \x1b[0m \u202e\r\n\tend"
 
 
 def row(method, clustering, foss, perplexity, **others):
     """A point; intervals are 3 % to both sides."""
     positions = 1000
-    ratio = perplexity / 80
+    baseline = BASELINES.get(method, "knnlm")
+    ratio = perplexity / CURVES[baseline, None][0][1]
     return {
         "method": method,
         "clustering": clustering,
@@ -34,7 +39,9 @@ def row(method, clustering, foss, perplexity, **others):
         "lambda": 0.5,
         "temperature": 8.0,
         "pointer_weight": None,
-        "against_knnlm": {"ratio": ratio, "interval": [ratio - 0.02, ratio + 0.02]},
+        "baseline": baseline,
+        "against": {"ratio": ratio, "interval": [ratio - 0.02, ratio + 0.02]},
+        "against_knnlm": {"ratio": perplexity / 80, "interval": None},
         "seconds": None,
         **others,
     }
@@ -62,8 +69,79 @@ def stretch(text):
     return {"document": "doc|1", "file": "/text/a_b.txt", "text": text, **place}
 
 
+POINT = {"method": "retomaton", "clustering": "kmeans", "tau": 8, "sigma": None, "foss": 0.4}
+SEARCHED = {"method": "knnlm", "clustering": None, "tau": None, "sigma": None, "foss": 0.0}
+
+
+def group(tokens, ratio, interval=True):
+    """Tokens whose perplexity changed by this ratio."""
+    return {
+        "tokens": tokens,
+        "baseline": 80.0,
+        "perplexity": 80 * ratio,
+        "ratio": ratio,
+        "interval": [ratio - 0.05, ratio + 0.05] if interval else None,
+        "better": 0.5,
+        "worse": 0.25,
+    }
+
+
+def gains():
+    """What one method makes better and worse; one group has no interval."""
+    groups = [{"name": "0", **group(10, 1.25, False)}, {"name": "1 or more", **group(990, 0.8)}]
+    sides = [
+        {"share": share, "median": 1.2, "factor": factor, "by_at_least": [[2.0, 0.1], [10.0, 0.03]]}
+        for share, factor in ((0.5, 1.6), (0.25, 1.1))
+    ]
+    return {
+        **POINT,
+        "against": SEARCHED,
+        "all": group(1000, 0.81),
+        "better": sides[0],
+        "worse": sides[1],
+        "groupings": [{"title": "how often", "groups": groups}],
+    }
+
+
+def reliability(point):
+    """What was said and what came."""
+    bins = [{"said": p, "came": 0.8 * p, "tokens": 500} for p in (0.2, 0.7)]
+    return {**point, "bins": bins, "said": 0.45, "came": 0.36, "error": 0.09}
+
+
+def recalibrated(point, ratio):
+    """Constants fitted anew."""
+    return {
+        **point,
+        "lambda": [0.61, 0.69],
+        "temperatures": [[8.0, 0.25], [16.0, 0.75]],
+        "perplexity": 70.0,
+        "over_calibration": [69.5, 70.5],
+        "over_both": [66.0, 74.0],
+        "baseline": ratio and "knnlm",
+        "ratio_over_calibration": ratio,
+        "ratio_over_both": ratio,
+    }
+
+
+def retrained(point, ratios):
+    """Networks trained anew."""
+    facts = {
+        "perplexity": 70.0,
+        "perplexities": [69.0, 71.5],
+        "baseline": ratios and "knnlm+lambda",
+    }
+    return {**point, **facts, "ratios": ratios}
+
+
+def shared():
+    """The file of duplicates."""
+    counts = {"documents": 12, "tokens": 1000, "same": [3, 4], "same_tokens": 25}
+    return {"pairs": [{"text": "text", "in": "corpus", **counts, "near": [7], "near_tokens": 50}]}
+
+
 def files(live=False, text="a sequence"):
-    """All four files."""
+    """All files."""
     mode = "live" if live else "sweep"
     sequence = {"text": text, "count": 3, "probability": 0.1, "probability_per_token": 0.5}
     return {
@@ -74,10 +152,14 @@ def files(live=False, text="a sequence"):
             "words": 700,
             "documents": 12,
             "seconds": seconds("retomaton", 0),
+            "reliability": [reliability(SEARCHED), reliability(POINT)],
+            "recalibrated": [recalibrated(SEARCHED, None), recalibrated(POINT, [0.85, 0.9])],
+            "retrained": [retrained(SEARCHED, None), retrained(POINT, [0.85, 0.9])],
             "caps": {"kmeans@8.states": 250, "kmeans@8.empty": 0, "kmeans@inf.states": 500},
         },
         "analysis": {
             "walk": "kmeans@8",
+            "gains": [gains()],
             "runs": {
                 "lengths": [[1, 30], [2, 40], [3, 20], [25, 2]],
                 "runs": 92,
@@ -103,6 +185,7 @@ def files(live=False, text="a sequence"):
                 "source": {**stretch(text), "tokens": 20, "entry": 4321, "begins_at_token": 2},
             },
         },
+        "duplicates": shared(),
         "calibration": {
             "methods": {
                 "knnlm": {"lambda": 0.4375, "temperature": 8.0},
@@ -123,7 +206,8 @@ def small_files():
     """Files of an evaluation of the LM alone, which makes one figure."""
     content = files()
     results = content["results"] | {"rows": rows()[:1], "seconds": None, "caps": {}}
-    return content | {"results": results, "analysis": {}, "calibration": {}}
+    results |= {"reliability": [], "recalibrated": [], "retrained": []}
+    return content | {"results": results, "analysis": {}, "calibration": {}, "duplicates": {}}
 
 
 def write(folder, made):

@@ -9,7 +9,10 @@ from retomaton_dist.report.write import write_report
 from tests.report import made
 from tests.report.browser import Page
 
-ALL_FIGURES = {"curves", "ratio", "tau", "ablation", "wall_clock", "runs", "overlap"}
+ALL_FIGURES = {
+    "curves", "ratio", "tau", "ablation", "wall_clock", "runs", "overlap", "gains_retomaton",
+    "reliability",
+}  # fmt: skip
 PNG = b"\x89PNG\r\n\x1a\n"
 
 
@@ -72,16 +75,22 @@ def test_the_headline_comes_first_and_says_the_result_in_numbers(reports):
     assert title == "# Perplexity and saved searches"
     assert "RetoMaton (kmeans) has perplexity 70.00 and kNN-LM has perplexity 80.00" in result
     assert "the LM alone has 1,100.00" in result
-    assert "12.5 % below kNN-LM (95 % interval of the change: -14.5 % to -10.5 %)" in result
-    assert "equals kNN-LM with 66.7 % of the searches saved" in result
+    matched = "7.9 % below kNN-LM of as many candidates (76.00)"
+    assert f"RetoMaton is {matched} (95 % interval of the change: -9.9 % to -5.9 %)" in result
+    learned = "9.7 % below kNN-LM with the same learned mixing (72.00)"
+    assert f"RetoMaton + lambda is {learned}" in result
+    equal = "RetoMaton equals kNN-LM of as many candidates with 53.3 % of the searches saved"
+    assert equal in result
 
 
 def test_the_headline_table_interpolates_and_marks_it(reports):
     lines = markdown(reports).splitlines()
     line = next(line for line in lines if line.startswith("| RetoMaton | kmeans"))
-    assert line == r"| RetoMaton | kmeans | 70.00 | \~75.00 | 0.667 | 0.633 |"
+    assert line.startswith(r"| RetoMaton | kmeans | 70.00 | \~75.00 | kNN-LM, as many candidates:")
+    assert line.endswith("candidates: 76.00 | -7.9 % | 0.533 | 0.667 | 0.633 |")
     line = next(line for line in lines if line.startswith(r"| RetoMaton + lambda"))
-    assert line.endswith("| all of it (to 0.800) | all of it (to 0.800) |")
+    assert "| kNN-LM + lambda: 72.00 | -9.7 % | 0.600 |" in line
+    assert line.endswith("| all of it (to 0.800) |")
 
 
 def test_what_is_needed_to_repeat_it_is_there(reports):
@@ -139,3 +148,38 @@ def test_what_a_walk_left_out_is_a_share_of_positions(reports):
     lines = markdown(reports).splitlines()
     assert "| `kmeans@8` | 0.0 % | 25.0 % |" in lines
     assert "| `kmeans@inf` | – | 50.0 % |" in lines  # noqa: RUF001
+
+
+def test_losses_are_shown_beside_gains(reports):
+    lines = markdown(reports).splitlines()
+    line = next(line for line in lines if line.startswith("| RetoMaton | FoSS 0.40 (tau 8) | kNN"))
+    assert line == (
+        "| RetoMaton | FoSS 0.40 (tau 8) | kNN-LM | -19.0 % | -24.0 % to -14.0 % | 50.0 % | 25.0 % "
+        "| 10.0 % | 10.0 % | 3.0 % | 3.0 % | -37.5 % | +10.0 % |"
+    )
+    assert "| 0 | 10 | 80.00 | +25.0 % | 50 % | 25 % |" in lines
+    assert "| 1 or more | 990 | 80.00 | -20.0 % (-25.0 % to -15.0 %) | 50 % | 25 % |" in lines
+
+
+def test_shared_documents_and_other_calibrations_are_counted(reports):
+    lines = markdown(reports).splitlines()
+    assert "| evaluated text | corpus | 12 | 2 | 2.5 % | 1 | 5.0 % |" in lines
+    line = next(line for line in lines if "0.61 to 0.69" in line and "RetoMaton" in line)
+    assert "8 (25%), 16 (75%)" in line
+    assert line.endswith("| -15.0 % to -10.0 % | -15.0 % to -10.0 % |")
+
+
+def test_what_was_promised_stands_beside_what_came(reports):
+    lines = markdown(reports).splitlines()
+    assert "| RetoMaton | kmeans | FoSS 0.40 (tau 8) | 45.00 % | 36.00 % | 9.00 % |" in lines
+
+
+def test_where_the_matched_baseline_did_not_run_the_headline_says_so(tmp_path):
+    content = made.files()
+    rows = [row for row in content["results"]["rows"] if not row["method"].startswith("knnlm+")]
+    content["results"]["rows"] = [row | {"against": None} for row in rows]
+    folder = made.write(tmp_path / "out", content)
+    write_report(folder)
+    result = markdown(folder).split("\n\n")[1]
+    assert "12.5 % below kNN-LM (its matched baseline, knnlm+wide, did not run)" in result
+    assert "equals kNN-LM with 66.7 % of the searches saved" in result

@@ -12,7 +12,8 @@ import psutil
 import pytest
 from ray.exceptions import RayTaskError
 
-from retomaton_dist.errors import ModelError, OutOfMemory, WorkerLost
+from retomaton_dist.errors import ClusterError, ModelError, OutOfMemory, WorkerLost
+from retomaton_dist.runtime import pool as pool_module
 from retomaton_dist.runtime.actors import ATTEMPTS, Actors
 from retomaton_dist.runtime.cluster import Crew
 from retomaton_dist.runtime.pool import IN_FLIGHT, Pool
@@ -242,6 +243,38 @@ def test_an_error_while_the_worker_is_made_arrives_as_itself(tmp_path):
 def test_workers_that_die_while_they_are_made_end_the_run(tmp_path):
     with pytest.raises(WorkerLost, match="starting a worker lost its worker 3 times"):
         work_off(partial(workers.DiesAtStart, tmp_path), range(2))
+
+
+def test_a_seat_whose_workers_die_before_they_are_made_is_given_up_and_the_others_go_on(
+    tmp_path, capfd
+):
+    make = partial(workers.OnlyOneLives, tmp_path)
+    found = work_off(make, range(6), count=2)
+    assert sorted(found) == [(unit, 2 * unit) for unit in range(6)]
+    assert "a worker died 3 times while starting" in capfd.readouterr().err
+
+
+@pytest.mark.slow
+def test_a_worker_stopped_while_it_is_made_is_replaced(tmp_path, monkeypatch):
+    monkeypatch.setattr(pool_module, "LEAST_MAKE_SECONDS", 3.0)
+    found = work_off(partial(workers.StoppedAtFirst, tmp_path), range(3), seconds=3.0)
+    assert sorted(found) == [(0, 0), (1, 2), (2, 4)]
+
+
+def test_when_nobody_starts_for_long_the_run_ends_and_says_where_to_look(
+    tmp_path, monkeypatch, ray_local
+):
+    monkeypatch.setattr(pool_module, "START_SECONDS", 2.0)
+    rival = ray_local.remote(workers.Doubler).options(num_cpus=4).remote(tmp_path)
+    ray_local.get(rival.run.remote(100))
+    try:
+        with (
+            pytest.raises(ClusterError, match=r"no worker started within 2 s.*ray status"),
+            pool_of(partial(workers.Doubler, tmp_path), crew(2, cpus=2)) as pool,
+        ):
+            list(pool.run(range(4)))
+    finally:
+        ray_local.kill(rival)
 
 
 def test_all_libraries_of_an_actor_use_as_many_threads_as_asked_for():

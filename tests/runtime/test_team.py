@@ -8,6 +8,7 @@ from functools import partial
 import pytest
 
 from retomaton_dist.errors import BadInput, WorkerLost
+from retomaton_dist.runtime import team as team_module
 from retomaton_dist.runtime.actors import Actors
 from retomaton_dist.runtime.cluster import Crew
 from retomaton_dist.runtime.team import Team
@@ -92,6 +93,39 @@ def test_a_member_lost_in_the_middle_of_a_call_does_the_call_again(actors):
 def test_a_call_that_always_kills_its_actor_ends_in_worker_lost(counters):
     with pytest.raises(WorkerLost, match="asked to die was lost 3 times"):
         counters.ask("die")
+
+
+def test_a_member_whose_actor_has_no_successor_moves_to_another_with_its_state(
+    ray_local, monkeypatch, capfd
+):
+    """What the lost actor leaves free goes to somebody else, as when a node is lost."""
+    monkeypatch.setattr(team_module, "OPEN_SECONDS", 3.0)
+    crew = Crew(workers=2, cpus=2, gpus=0, threads=1)
+    makes = [partial(Counter, 10), partial(Counter, 20)]
+    with (
+        contextlib.closing(Actors(crew)) as actors,
+        Team(actors, makes, seconds=60, depth=9) as team,
+    ):
+        team.ask("add", 1, remember=True)
+        team.ask("add", 2, remember=True)
+        first, second = team.ask("pid")
+        rival = ray_local.remote(Counter).options(num_cpus=2).remote(0)
+        os.kill(first, signal.SIGKILL)
+        ray_local.get(rival.get.remote())
+        assert team.ask("get") == [(13, 11), (23, 21)]
+        assert team.ask("pid") == [second, second]
+        assert team.ask_each("add", [(1,), (2,)]) == [14, 25]
+        assert "1 go on with its work" in capfd.readouterr().err
+        ray_local.kill(rival)
+
+
+@pytest.mark.slow
+def test_members_whose_actors_are_stopped_are_made_anew(actors):
+    with Team(actors, [LastTwo, LastTwo], seconds=3, depth=2) as team:
+        team.ask("see", 1, remember=True)
+        for pid in team.ask("pid"):
+            os.kill(pid, signal.SIGSTOP)
+        assert team.ask("see", 2, remember=True) == [[1, 2], [1, 2]]
 
 
 def test_a_members_error_arrives_as_itself(counters):

@@ -131,6 +131,34 @@ class DiesAtStart:
         os.kill(os.getpid(), signal.SIGKILL)
 
 
+class OnlyOneLives(Doubler):
+    """Whoever is made first may live; all others die before they are made."""
+
+    def __init__(self, folder):
+        super().__init__(folder)
+        try:
+            (self.folder / "100-0-first").mkdir()
+        except FileExistsError:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def run(self, unit):
+        # Long enough for the others to die often enough.
+        time.sleep(1.5)
+        return super().run(unit)
+
+
+class StoppedAtFirst(Doubler):
+    """The first process is stopped while its worker is made, and never goes on."""
+
+    def __init__(self, folder):
+        super().__init__(folder)
+        try:
+            (self.folder / "100-0-first").mkdir()
+        except FileExistsError:
+            return
+        os.kill(os.getpid(), signal.SIGSTOP)
+
+
 class Threads:
     """Tells how many threads each library of its process uses, and what children would."""
 

@@ -65,6 +65,22 @@ def test_asking_for_all_entries_gives_each_once_although_few_cells_are_probed(op
     assert np.isfinite(distances).all()
 
 
+@pytest.mark.parametrize("name", ["flat", "cells", "rotated"])
+def test_asking_for_more_changes_nothing_of_the_k_nearest(open_search, name):
+    searcher = open_search(name)
+    near, which = searcher.search(QUERIES, 20)
+    distances, entries = searcher.search_more(QUERIES, 20, 5000)
+    assert (distances[:, :20] == near).all()
+    for row in range(len(QUERIES)):
+        sure = near[row] < near[row, -1]
+        assert (which[row][sure] == entries[row, :20][sure]).all()
+        known = entries[row] >= 0
+        assert known[:20].all()
+        assert len(set(entries[row][known])) == known.sum()
+        assert (np.diff(distances[row][known]) >= 0).all()
+        assert np.isinf(distances[row][~known]).all()
+
+
 def test_an_entry_found_at_any_distance_has_that_distance(open_search, keys):
     distances, entries = open_search("cells").search(QUERIES, 20)
     truth = distances_between(QUERIES, keys)

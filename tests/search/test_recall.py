@@ -54,6 +54,18 @@ def test_streaming_finds_the_exact_neighbours_and_one_more(store):
     np.testing.assert_allclose(distances, np.sort(truth, axis=1)[:, : K + 1], rtol=1e-4, atol=1e-4)
 
 
+def test_keys_with_a_large_common_offset_have_their_true_neighbours(tmp_path):
+    keys = 8 * np.random.default_rng(4).integers(-100, 100, (2000, 6)) + 10_000
+    store = Store.open(make_store(tmp_path / "far.store", keys, [20] * 100))
+    probe = draw_probe(store.corpus(), GuardedReader(store), 30, K, seed=1)
+    distances, _ = exact_of(store, probe)
+    wide = store.datastore().keys.astype(np.float64)
+    truth = ((probe.queries[:, None].astype(np.float64) - wide[None]) ** 2).sum(axis=2)
+    for row, (low, high) in enumerate(probe.excluded):
+        truth[row, low:high] = np.inf
+    assert (distances == np.sort(truth, axis=1)[:, : K + 1]).all()
+
+
 class Fixed:
     """A searcher that finds what it is told to, however much is asked for."""
 

@@ -82,6 +82,18 @@ def test_a_served_index_is_shared_by_name_until_it_is_stopped(command, indexed, 
         store.searcher("cells", served=True)
 
 
+def test_who_connects_waits_for_an_actor_that_is_started_again(ray_local, files):
+    with SearchService.serve(files) as served:
+        expected = served.search(QUERIES, 5)
+        os.kill(served.status()[0]["pid"], signal.SIGKILL)
+        try:
+            with SearchService.connect(files) as other:
+                assert other.parameters == served.parameters
+                assert all(map(np.array_equal, other.search(QUERIES, 5), expected))
+        finally:
+            served.stop()
+
+
 def test_calls_that_arrive_together_become_one_search(ray_local, files):
     with SearchService.start(files) as service:
         asked = [actor.search.remote(QUERIES, 3, 1) for actor in service._actors for _ in range(50)]
@@ -106,7 +118,7 @@ def test_a_damaged_shard_is_named_when_the_service_starts(indexed, files, tmp_pa
     shard = copy / "index/cells/shard-00001.faiss"
     shard.write_bytes(b"X" * shard.stat().st_size)
     opened = IndexFiles.open(rd.open(copy).store, "cells")
-    with pytest.raises(DamagedStore, match=r"shard-00001.faiss is no whole FAISS index"):
+    with pytest.raises(DamagedStore, match=r"shard-00001.faiss: its contents were altered"):
         SearchService.start(opened)
 
 

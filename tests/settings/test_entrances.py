@@ -177,3 +177,17 @@ def test_a_file_that_is_not_utf8_or_not_there_or_a_folder_is_refused(tmp_path):
 def test_every_setting_has_help():
     for group in GROUPS.values():
         assert all(item.metadata["help"] for item in dataclasses.fields(group))
+
+
+@pytest.mark.parametrize(
+    ("group", "given"),
+    [
+        ("corpus", {"corpus": ["a\0b"]}),
+        ("model", {"model": "a\0b"}),
+        ("cluster", {"name": "a\0b"}),
+        ("evaluate", {"text": ["a"], "out": "a\0b"}),
+    ],
+)
+def test_a_nul_byte_in_a_name_or_path_is_refused(group, given):
+    with pytest.raises(BadInput, match="NUL byte"):
+        make_group(GROUPS[group], given)

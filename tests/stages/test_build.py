@@ -94,6 +94,12 @@ def test_what_does_not_fit_the_entries_is_refused_once_they_are_counted(
         check_refused(configured(small_store.path, text), said)
 
 
+def test_what_does_not_fit_the_entries_leaves_no_new_store_behind(configured, tmp_path):
+    store = tmp_path / "new.store"
+    said = "[cluster] --states 99999: choose from 1 to the number"
+    check_refused_without_a_trace(configured(store, "[cluster]\nstates = 99999\n"), store, said)
+
+
 def test_tables_of_rd_build_are_checked_as_those_of_a_file(small_store):
     refused = [
         ({"cluster": {"stats": 5}}, r"\[cluster\]: unknown key 'stats'; the nearest .* 'states'"),

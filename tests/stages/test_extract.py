@@ -287,8 +287,10 @@ def test_a_key_beyond_the_range_of_float16_stops_extraction(mixed, tiny_model, t
     huge = spoil(tiny_model, tmp_path / "huge", lambda body: body.h[-1].ln_2.weight.mul_(1e6))
     windows = WindowReader(mixed.store.corpus(), CONTEXT, STRIDE, BATCH_TOKENS)
     reader = KeyReader(windows, identify(ModelSettings(model=str(huge)))[0], "cpu")
-    with pytest.raises(ModelError, match=r"entry \d+ \(document '\d\d.txt'.*float16's range"):
+    with pytest.raises(ModelError, match=r"entry \d+ \(document '\d\d.txt'.*float16's range") as it:
         reader.keys(0, 200)
+    assert "use another --key" in str(it.value)
+    assert "--dtype" not in str(it.value), "that does not help"
 
 
 @pytest.mark.parametrize(

@@ -10,10 +10,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from retomaton_dist.errors import ClusterError, ConfigMismatch, ModelError
+from retomaton_dist.errors import (
+    ClusterError,
+    ConfigMismatch,
+    DamagedStore,
+    ModelError,
+    StoreLocked,
+)
 from retomaton_dist.runtime.session import Session
 from retomaton_dist.settings import WorkerSettings
-from retomaton_dist.stages.runner import Done, Plan, run_stage
+from retomaton_dist.stages.runner import Done, Plan, Recorder, Ticket, run_stage
 from storage import columns, files, records
 from storage.store import Store, writing
 from storage.verify import verify
@@ -252,3 +258,23 @@ def test_the_stage_that_contributing_shows_counts_and_is_a_stage_like_the_others
     assert np.array_equal(found, np.bincount(store.datastore().values, minlength=len(found)))
     checked = verify(Store.open(path))
     assert (checked.findings, checked.leftovers) == ([], [])
+
+
+def test_a_worker_whose_run_was_replaced_records_nothing(plan):
+    """The driver was killed, its actor lives on, and another run has taken the store over."""
+    with writing(plan.store) as writer:
+        writer.begin(plan.name, plan.config, len(plan.units), {})
+        ticket = Ticket(plan.store, writer.token, plan.name, plan.config_hash, 0)
+    late = Recorder(ticket, plan.worker())
+    with writing(plan.store), pytest.raises(StoreLocked, match="no longer holds"):
+        late.run((0, plan.units[0]))
+    assert records.finished(plan.store, plan.name) == set()
+
+
+def test_a_part_that_was_altered_before_it_was_merged_is_refused_and_made_anew(plan):
+    begun(plan, 0, 1, 2, 3, 4)
+    (plan.store / "made/parts/2").write_text("altered")
+    with pytest.raises(DamagedStore, match="run the same command again"):
+        run(plan)
+    assert run(plan).facts["total"] == 30
+    assert order(plan) == [2], "no other unit was done again"

@@ -2,7 +2,9 @@
 
 import contextlib
 import errno
+import json
 import os
+import platform
 import signal
 import socket
 import subprocess
@@ -13,6 +15,7 @@ import pytest
 from storage import lock
 from storage.errors import StoreLocked, WriteFailed
 from tests.conftest import ROOT
+from tests.storage.refusing import FLOCK
 
 HOLD = """
 import subprocess, sys
@@ -156,3 +159,49 @@ def test_a_lock_that_cannot_be_written_is_a_clear_refusal_and_stays_free(
     assert list(tmp_path.iterdir()) == []
     with lock.exclusive(tmp_path):
         pass
+
+
+REFUSED = """
+import errno, os, sys
+from pathlib import Path
+from storage import lock
+from storage.errors import WriteFailed
+from tests.storage.refusing import refuse_flock
+folder = Path(sys.argv[1])
+before = len(os.listdir("/proc/self/fd"))
+refuse_flock(errno.ENOLCK)
+try:
+    with lock.exclusive(folder):
+        print("inside")
+except WriteFailed as error:
+    print(error)
+print(len(os.listdir("/proc/self/fd")) - before)
+print(lock.owner(folder))
+"""
+
+
+@pytest.mark.skipif(platform.machine() not in FLOCK, reason="the number of flock is not known")
+def test_a_file_system_without_locks_is_refused_in_one_line_and_nothing_stays_open(tmp_path):
+    with start(REFUSED, tmp_path) as process:
+        said, leaked, owner = process.communicate()[0].splitlines()
+    assert said.startswith(f"cannot lock {tmp_path / lock.LOCK_NAME}: No locks available; ")
+    assert "flock" in said
+    assert leaked == "0"
+    assert owner.startswith("an unknown process, if any")
+
+
+def test_a_worker_knows_whether_its_run_still_holds_the_lock(tmp_path):
+    with lock.exclusive(tmp_path) as token:
+        lock.check_held(tmp_path, token)
+    with pytest.raises(StoreLocked, match="no longer holds"):
+        lock.check_held(tmp_path, token)
+    with lock.exclusive(tmp_path), pytest.raises(StoreLocked, match="no longer holds"):
+        lock.check_held(tmp_path, token)
+
+
+def test_a_worker_of_a_killed_run_goes_on_as_long_as_nobody_took_over(tmp_path):
+    with held(tmp_path) as (process, _):
+        process.kill()
+        process.wait()
+        token = json.loads((tmp_path / lock.LOCK_NAME).read_bytes())["token"]
+        lock.check_held(tmp_path, token)

@@ -160,3 +160,51 @@ def test_a_config_is_accepted_exactly_if_its_hash_is_the_same(tmp_path_factory, 
 
 def test_tuples_are_the_lists_that_they_become_in_the_file(tmp_path):
     manifest.check_config(tmp_path, "x", Stage("done", {"sizes": [1, 2]}, 1), {"sizes": (1, 2)})
+
+
+HOSTILE = ["../../x", "..", ".", "", "/etc", "a/../b", "a/b/c", "a//b", "a b", "a\0", "x" * 300, 7]
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_stage_whose_name_leads_elsewhere_is_refused_when_the_manifest_is_read(tmp_path, name):
+    manifest.write(tmp_path, Manifest({name: RUNNING}))
+    assert "name cannot be" in refusal(DamagedStore, tmp_path)
+
+
+@pytest.mark.parametrize(
+    "path", ["../x", "/etc/passwd", "a/../../x", "", "a//b", "a\0", "a\\..\\b"]
+)
+def test_a_file_outside_the_store_is_refused_when_the_manifest_is_read(tmp_path, path):
+    stage = Stage("done", {}, 0, files={path: FileDigest("x", 1)})
+    manifest.write(tmp_path, Manifest({"extract": stage}))
+    assert "files cannot be" in refusal(DamagedStore, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("changed", "named"),
+    [
+        ({"units": -1}, "units cannot be -1"),
+        ({"units": 10**12}, "units cannot be"),
+        ({"units": True}, "units cannot be True"),
+        ({"status": "eaten"}, "status cannot be 'eaten'"),
+        ({"bytes": "many"}, "bytes cannot be 'many'"),
+        ({"config": []}, "config cannot be"),
+        ({"made_with": {"numpy": 2}}, "made_with cannot be"),
+        ({"facts": {"entries": -5}}, "facts of stage extract: entries cannot be -5"),
+        ({"facts": {"dimension": 1.5}}, "dimension cannot be 1.5"),
+        ({"config": {"unit_chunks": 0}}, "config of stage extract: unit_chunks cannot be 0"),
+        ({"more": 1}, "a stage holds"),
+    ],
+)
+def test_what_no_stage_writes_is_refused_when_the_manifest_is_read(tmp_path, changed, named):
+    manifest.write(tmp_path, Manifest({"extract": DONE}))
+    value = canonical.read(tmp_path / MANIFEST_NAME, "")
+    value["stages"][0] |= changed
+    canonical.write(tmp_path / MANIFEST_NAME, value)
+    assert named in refusal(DamagedStore, tmp_path)
+
+
+def test_a_fact_that_a_reader_relies_on_and_that_is_not_there_is_damage(tmp_path):
+    manifest.write(tmp_path, Manifest({"extract": DONE}))
+    with pytest.raises(DamagedStore, match="lacks 'dimension'"):
+        Store.open(tmp_path).shape()

@@ -189,3 +189,36 @@ def test_an_abandoned_stage_may_begin_again_with_other_settings(tmp_path):
         writer.abandon("index/a")
         assert Store.open(tmp_path).manifest.stages == {}
         assert writer.begin("index/a", {"k": 5}, 2, MADE_WITH) == {0, 1}
+
+
+def test_records_of_a_killed_run_that_come_late_do_not_count_for_a_stage_begun_anew(tmp_path):
+    """A worker outlives its run; the next run makes empty files and is killed, too."""
+
+    def begin():
+        with writing(tmp_path) as writer:
+            return writer.begin("index/a", CONFIG, 2, MADE_WITH, merges=True)
+
+    assert begin() == {0, 1}
+    assert begin() == {0, 1}
+    do_unit(tmp_path, 0)  # for the first attempt
+    assert Store.open(tmp_path).units("index/a") == set()
+    assert begin() == {0, 1}
+    do_unit(tmp_path, 1, attempt=2)
+    assert Store.open(tmp_path).units("index/a") == {1}
+    do_unit(tmp_path, 1)  # late, and in nobody's way
+    assert begin() == {0}
+
+
+def test_a_finished_merged_stage_has_forgotten_its_attempts(tmp_path):
+    before = run(tmp_path / "once", [0, 1], merged=True)
+    for _ in range(2):
+        with writing(tmp_path / "twice") as writer:
+            writer.begin("index/a", CONFIG, 2, MADE_WITH, merges=True)
+    with writing(tmp_path / "twice") as writer:
+        for unit in writer.begin("index/a", CONFIG, 2, MADE_WITH, merges=True):
+            do_unit(tmp_path / "twice", unit, attempt=2)
+        whole = {"index/whole": before.files["index/whole"]}
+        assert writer.finish_merged("index/a", whole, before.facts) == before
+    same = (tmp_path / "once/store.json").read_bytes()
+    assert (tmp_path / "twice/store.json").read_bytes() == same
+    assert not (tmp_path / "twice/stages/index/a").exists()

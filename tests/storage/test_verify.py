@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from storage import corpus, datastore, files, records
+from storage import canonical, corpus, datastore, files, records
 from storage.errors import DamagedStore, StageMissing
 from storage.store import Store, digest_of_files, writing
 from storage.verify import repair, total_bytes, verify
@@ -237,3 +237,17 @@ def test_the_digest_of_a_stage_is_that_of_all_its_files(sample):
         assert stage.digest == digest_of_files(
             {path: files.digest_of(sample / path) for path in paths}
         )
+
+
+def test_repairing_a_store_whose_manifest_names_a_folder_outside_removes_nothing(store_copy):
+    """`../../x` as a stage's name would have its records, stages/../../x, deleted."""
+    outside = store_copy.parent / "x"
+    outside.mkdir()
+    (outside / "precious").write_text("data")
+    value = canonical.read(store_copy / "store.json", "")
+    hostile = {**value["stages"][0], "name": "../../x", "units": 0, "digest": "wrong"}
+    value["stages"].append(hostile)
+    canonical.write(store_copy / "store.json", value)
+    with pytest.raises(DamagedStore, match="name cannot be"):
+        repair(store_copy, verify(Store.open(store_copy)))
+    assert (outside / "precious").read_text() == "data"

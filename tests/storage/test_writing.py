@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from storage.errors import DamagedStore, NotAStore, StoreLocked
+from storage.errors import DamagedStore, NotAStore, StoreError, StoreLocked
 from storage.store import Store, writing
 from tests.conftest import ROOT, contents
 from tests.storage import make
@@ -148,3 +148,59 @@ with writing(Path(sys.argv[1])) as writer:
             assert stage is None or not stage.done or stage.config == stage.facts
     assert process.returncode == 0
     assert seen == {None, "running", "done"}
+
+
+def test_temporary_files_of_an_evaluation_that_is_running_are_not_anothers_to_remove(tmp_path):
+    """An evaluation lies inside the store and holds locks of its own."""
+    run(tmp_path, [0])
+    out = tmp_path / "evaluations/law-sweep"
+    with writing(out / "text") as inner:
+        inner.begin("index/a", CONFIG, 1, MADE_WITH)
+        being_written = [
+            out / ".results.json.01.tmp",
+            out / "text/.store.json.01.tmp",
+            out / "text/stages/.unit-00000.json.01.tmp",
+        ]
+        being_written[2].parent.mkdir(exist_ok=True)
+        left = [tmp_path / ".store.json.01.tmp", tmp_path / "index/.whole.01.tmp"]
+        for path in (*being_written, *left):
+            path.touch()
+        with writing(tmp_path):
+            pass
+        assert all(path.exists() for path in being_written)
+        assert not any(path.exists() for path in left)
+
+
+def test_temporary_files_of_another_store_inside_are_its_own_writers_to_remove(tmp_path):
+    run(tmp_path, [0])
+    run(tmp_path / "deep/other.store", [0])
+    (tmp_path / "deep/other.store/.a.tmp").touch()
+    with writing(tmp_path):
+        assert (tmp_path / "deep/other.store/.a.tmp").exists()
+    with writing(tmp_path / "deep/other.store"):
+        assert not (tmp_path / "deep/other.store/.a.tmp").exists()
+
+
+@pytest.mark.parametrize("name", ["stages", "index/whole", "store.lock"])
+def test_a_store_with_a_link_in_it_is_not_written_and_what_it_leads_to_stays(tmp_path, name):
+    run(tmp_path / "my.store", [0])
+    linked = tmp_path / "my.store" / name
+    outside = tmp_path / "outside"
+    if linked.exists():
+        linked.rename(outside)
+    else:
+        outside.write_text("precious")
+    before = contents(outside) if outside.is_dir() else outside.read_bytes()
+    linked.symlink_to(outside)
+    refused = pytest.raises(StoreError, match=rf"{linked}.*(is a link|symbolic links)")
+    with refused, writing(tmp_path / "my.store"):
+        pass
+    assert (contents(outside) if outside.is_dir() else outside.read_bytes()) == before
+
+
+def test_a_nul_byte_in_the_name_of_a_store_is_refused(tmp_path):
+    for act in (lambda path: Store.open(path), lambda path: writing(path).__enter__()):
+        with pytest.raises(NotAStore) as refused:
+            act(tmp_path / "a\0b")
+        assert "\n" not in str(refused.value)
+    assert list(tmp_path.iterdir()) == []

@@ -9,11 +9,12 @@ CONFIG = {"k": 4}
 MADE_WITH = {"numpy": "2"}
 
 
-def do_unit(path, unit, config=CONFIG, stage="index/a"):
+def do_unit(path, unit, config=CONFIG, stage="index/a", attempt=0):
     """What a worker does: write a file, then declare the unit done."""
     name = f"index/part-{unit}"
     digest = files.write(path / name, f"part {unit}".encode())
-    records.write(path, stage, Record(unit, content_hash(config), {name: digest}))
+    record = Record(unit, content_hash(config), {name: digest}, attempt=attempt)
+    records.write(path, stage, record)
 
 
 def run(path, order, stage="index/a", merged=False):

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from retomaton_dist.evaluation import measure
-from retomaton_dist.evaluation.measure import Resampling
+from retomaton_dist.analysis import resampling as module
+from retomaton_dist.analysis.resampling import Resampling
 
 
 def random_rows(seed, documents=40, longest=30):
@@ -42,7 +42,7 @@ def test_the_interval_holds_the_perplexity(seed):
 
 
 def test_the_interval_is_that_of_drawing_documents_the_slow_way(monkeypatch):
-    monkeypatch.setattr(measure, "DRAWS", 50)
+    monkeypatch.setattr(module, "DRAWS", 50)
     numbers, rows = random_rows(3)
     resampling = Resampling.of(numbers)
     parts = [rows[numbers == number] for number in np.unique(numbers)]
@@ -61,7 +61,7 @@ def test_pairs_of_methods_share_draws_so_that_a_constant_gap_is_certain():
 
 
 def test_very_many_documents_share_places_and_none_is_lost(monkeypatch):
-    monkeypatch.setattr(measure, "MOST_GROUPS", 7)
+    monkeypatch.setattr(module, "MOST_GROUPS", 7)
     numbers, rows = random_rows(5)
     resampling = Resampling.of(numbers)
     assert resampling.draws.shape[1] == 7
@@ -71,3 +71,14 @@ def test_very_many_documents_share_places_and_none_is_lost(monkeypatch):
     assert (numbers[ends - 1] != numbers[ends]).all(), "no document is cut"
     low, high = resampling.interval(rows)
     assert low < np.exp(-rows.mean()) < high
+
+
+def test_the_interval_of_some_rows_is_that_of_a_text_of_these_rows_alone():
+    numbers, rows = random_rows(6)
+    chosen = np.arange(len(rows)) % 3 == 0
+    resampling = Resampling.of(numbers)
+    everything = np.ones(len(rows), np.bool_)
+    assert resampling.ratio_among(-rows, everything) == pytest.approx(resampling.interval(rows))
+    alone = resampling.ratio_among(np.where(chosen, 0.5, 9.0), chosen)
+    assert alone == pytest.approx([np.exp(0.5)] * 2)
+    assert resampling.ratio_among(-rows, numbers == numbers[0]) is None

@@ -1,0 +1,96 @@
+"""Scoring the documents of files with a store, in this process."""
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from retomaton_dist.errors import BadInput
+from retomaton_dist.evaluation.text import TextPlan, find_text
+from retomaton_dist.generation.loaded import RetomatonLM, load
+from retomaton_dist.generation.scoring import Scored
+from retomaton_dist.settings import LoadSettings, ScoreSettings
+from storage.scores import ScoreWriter
+
+# Documents that are scored before their numbers are written.
+AT_ONCE = 64
+PARQUET = ".parquet"
+
+
+@dataclass(frozen=True)
+class ScoredDocument:
+    """A document of the text by its name, scored."""
+
+    number: int
+    name: str
+    scored: Scored
+
+
+def load_with(store: str | Path, settings: LoadSettings) -> RetomatonLM:
+    """Load a store as the settings say."""
+    given = {name: value for name, value in vars(settings).items() if name != "lambda_"}
+    return load(store, lam=settings.lambda_, **given)
+
+
+def score_files(lm: RetomatonLM, settings: ScoreSettings) -> Iterator[ScoredDocument]:
+    """Score every document of the files that has a token; write their tokens' numbers, if asked.
+
+    What is wrong with the text or the file to be written is refused at once.
+    """
+    source = lm.store.stage("tokenize").config
+    split = settings.split or source["split"]
+    identified = lm.model, lm.tokenizer
+    text = find_text(
+        "--text", settings.text, Path(), identified, split, settings.field, source["end"]
+    )
+    out = None if settings.out is None else _free(Path(settings.out))
+    return _scored(lm, text, out)
+
+
+def _scored(lm: RetomatonLM, text: TextPlan, out: Path | None) -> Iterator[ScoredDocument]:
+    with contextlib.ExitStack() as stack:
+        writer = None
+        if out is not None:
+            facts = {"method": lm.method, "calibration": lm.calibration, "described": str(lm)}
+            writer = stack.enter_context(ScoreWriter(out, facts))
+        numbered = enumerate(_documents(lm, text))
+        while group := list(islice(numbered, AT_ONCE)):
+            found = lm.score([tokens for _, (_, tokens) in group])
+            for (number, (name, _)), scored in zip(group, found, strict=True):
+                if writer is not None:
+                    writer.write(_columns(number, scored))
+                yield ScoredDocument(number, name, scored)
+
+
+def _documents(lm: RetomatonLM, text: TextPlan) -> Iterator[tuple[str, NDArray[np.int32]]]:
+    lead = lm.store.corpus().lead
+    for _, document in text.documents():
+        tokens = lm.encode(document.text)
+        if len(tokens) > lead:
+            yield document.name, tokens
+
+
+def _columns(number: int, scored: Scored) -> dict[str, NDArray[Any]]:
+    rows = len(scored.tokens)
+    return {
+        "document": np.full(rows, number, np.int32),
+        "position": np.arange(rows, dtype=np.int32),
+        "token": scored.tokens,
+        "log_p": scored.log_p,
+        "log_lm": scored.log_lm,
+        "searched": scored.searched,
+        "states": scored.states,
+    }
+
+
+def _free(path: Path) -> Path:
+    if path.suffix != PARQUET:
+        raise BadInput(f"--out {path}: name a file that ends in {PARQUET}")
+    if path.exists():
+        raise BadInput(f"--out {path} is there already: name another file")
+    return path

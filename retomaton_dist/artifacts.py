@@ -1,0 +1,40 @@
+"""Opening what results are made from, having compared it with its digests first.
+
+Whoever walks, searches or looks up in a store opens it here: evaluation, generation, `rd.open`.
+"""
+
+from retomaton_dist.automaton.automaton import Automaton
+from retomaton_dist.automaton.suffixes import Suffixes
+from retomaton_dist.search.layout import FOLDER, IndexFiles
+from storage import automaton, suffixes
+from storage.checked import check_stage
+from storage.store import Store
+
+
+def open_automaton(store: Store, name: str, *, verify: bool = True) -> Automaton:
+    """A compiled automaton, mapped; altered ones are refused unless told not to look."""
+    stage = f"compile/{name}"
+    store.stage(stage)
+    if verify:
+        check_stage(store, stage)
+    return Automaton.open(automaton.folder_of(store.path, name))
+
+
+def open_suffixes(store: Store, name: str, *, verify: bool = True) -> Suffixes:
+    """A suffix index, mapped; altered ones are refused unless told not to look."""
+    stage = f"suffix/{name}"
+    store.stage(stage)
+    if verify:
+        check_stage(store, stage)
+    return Suffixes.open(suffixes.folder_of(store.path, name))
+
+
+def open_index(store: Store, name: str, *, verify: bool = True) -> IndexFiles:
+    """A search index, to be searched in this process; altered ones are refused unless told not to.
+
+    One that is served is not looked at: its actors check their own shards.
+    """
+    opened = IndexFiles.open(store, name)
+    if verify:
+        check_stage(store, f"{FOLDER}/{name}")
+    return opened

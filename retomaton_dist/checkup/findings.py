@@ -1,0 +1,97 @@
+"""What is wrong with machines that are to work together, and what is worth a note."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from retomaton_dist.checkup.nodes import NodeCheckup
+from retomaton_dist.checkup.paths import PathOutcome
+
+LATE_SECONDS = 5.0
+LEAST_MEMORY = 2 << 30
+LEAST_DISK = 1 << 30
+LEAST_OPEN_FILES = 1024
+USUAL_PAGE = 4096
+
+
+@dataclass(frozen=True)
+class CheckupFinding:
+    """Something about a node. A problem makes the check-up fail, a note does not."""
+
+    node: str
+    said: str
+    is_problem: bool = True
+
+
+def find(checkups: Sequence[NodeCheckup]) -> list[CheckupFinding]:
+    """All that is wrong or worth a note, node by node."""
+    usual = _usual_versions(checkups)
+    return [finding for checkup in checkups for finding in _of_node(checkup, usual)]
+
+
+def _of_node(checkup: NodeCheckup, usual: dict[str, str]) -> Iterator[CheckupFinding]:
+    name = checkup.name
+    if checkup.problem:
+        yield CheckupFinding(name, checkup.problem)
+    yield from (CheckupFinding(name, said) for said in _versions(checkup, usual))
+    yield from (CheckupFinding(name, said) for said in _faiss(checkup))
+    yield from (CheckupFinding(name, said) for said in _gpus(checkup))
+    if checkup.facts and checkup.facts.folder and checkup.facts.folder.problem:
+        yield CheckupFinding(name, checkup.facts.folder.problem)
+    outcomes = (*checkup.outcomes, *(checkup.gpu.outcomes if checkup.gpu else ()))
+    yield from (CheckupFinding(name, _failed(each)) for each in outcomes if not each.passed)
+    yield from (CheckupFinding(name, said, is_problem=False) for said in _notes(checkup))
+
+
+def _usual_versions(checkups: Sequence[NodeCheckup]) -> dict[str, str]:
+    """For everything installed, the version that most nodes have."""
+    known = [checkup.facts.versions for checkup in checkups if checkup.facts]
+    names = known[0] if known else {}
+    return {name: Counter(each[name] for each in known).most_common(1)[0][0] for name in names}
+
+
+def _versions(checkup: NodeCheckup, usual: dict[str, str]) -> Iterator[str]:
+    found = checkup.facts.versions if checkup.facts else {}
+    for name, version in found.items():
+        if version != usual[name]:
+            yield f"{name} is {version}, elsewhere {usual[name]}: install the same on every node"
+
+
+def _faiss(checkup: NodeCheckup) -> Iterator[str]:
+    if checkup.facts and not checkup.facts.faiss:
+        yield "FAISS is not installed; `pip install 'retomaton_dist[cpu]'`, or [gpu] instead"
+    if checkup.facts and len(checkup.facts.faiss) > 1:
+        both = " and ".join(checkup.facts.faiss)
+        yield f"{both} overwrite each other: uninstall all, then install one"
+
+
+def _gpus(checkup: NodeCheckup) -> Iterator[str]:
+    seen = len(checkup.gpu.names) if checkup.gpu else 0
+    if checkup.gpu and seen < checkup.expected_gpus:
+        build = f"torch for CUDA {checkup.gpu.cuda}" if checkup.gpu.cuda else "torch without CUDA"
+        yield f"{build} sees {seen} GPUs, Ray {checkup.expected_gpus}: driver, or torch's build?"
+
+
+def _failed(outcome: PathOutcome) -> str:
+    where = f"{outcome.path} on {outcome.device}"
+    if outcome.problem:
+        return f"{where} failed: {outcome.problem}"
+    return f"{where} is wrong: error {outcome.error:.1e}, {outcome.tolerance:g} is allowed"
+
+
+def _notes(checkup: NodeCheckup) -> Iterator[str]:
+    facts = checkup.facts
+    if facts is None:
+        return
+    if abs(checkup.late) > LATE_SECONDS:
+        yield f"its clock differs by {checkup.late:+.0f} s: times in logs and locks will mislead"
+    if facts.memory_free < LEAST_MEMORY:
+        yield f"only {facts.memory_free / 1e9:.1f} GB of memory are free"
+    if facts.folder and not facts.folder.problem and facts.folder.free < LEAST_DISK:
+        yield f"only {facts.folder.free / 1e9:.1f} GB of disk are free where the store is"
+    if facts.open_files < LEAST_OPEN_FILES:
+        yield f"only {facts.open_files} files may be open at once: `ulimit -n 65536` before Ray"
+    if facts.page_size > USUAL_PAGE:
+        yield f"memory pages have {facts.page_size} bytes: small stores need --chunk-entries 16384"
+    if checkup.gpu and checkup.gpu.names and not checkup.gpu.faiss_gpus:
+        yield "FAISS is built without GPUs: searches run on the CPU; [gpu] instead of [cpu] helps"

@@ -1,0 +1,164 @@
+"""The whole of it on this machine, or on every node of a cluster at once."""
+
+import contextlib
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+from retomaton_dist.checkup.facts import MachineFacts, gather_facts
+from retomaton_dist.checkup.paths import CPU, PathOutcome
+from retomaton_dist.errors import RetomatonError
+from retomaton_dist.runtime.everywhere import NodeAnswer, nodes, on_nodes
+from retomaton_dist.runtime.session import Session
+from retomaton_dist.settings import WorkerSettings
+from storage.probe import FolderProbe, probing
+
+# Importing everything from a cold network file system and compiling kernels is part of it.
+ANSWER_SECONDS = 900.0
+GPU_SECONDS = 300.0
+RAY = "ray"
+
+
+@dataclass(frozen=True)
+class GpuFacts:
+    """The GPUs that torch and FAISS see, and what they computed."""
+
+    cuda: str | None
+    names: tuple[str, ...]
+    memory: tuple[int, ...]
+    faiss_gpus: int
+    outcomes: tuple[PathOutcome, ...]
+
+
+@dataclass(frozen=True)
+class NodeCheckup:
+    """A node, or this machine: what it has and computed. `problem` is why that is not known.
+
+    `late` is by how many seconds its clock differs from that of whoever asked; `expected_gpus` is
+    how many Ray gives to work there.
+    """
+
+    name: str
+    facts: MachineFacts | None
+    outcomes: tuple[PathOutcome, ...]
+    gpu: GpuFacts | None
+    late: float
+    expected_gpus: int
+    problem: str = ""
+
+
+def examine(address: str, store: Path | None) -> list[NodeCheckup]:
+    """Look at this machine or, if an address is given, at every node of the cluster there."""
+    with _probe(store) as probe:
+        if not address:
+            return [_here(probe)]
+        with Session(WorkerSettings(address=address)) as session:
+            session.join()
+            return _everywhere(probe)
+
+
+@contextlib.contextmanager
+def _probe(store: Path | None) -> Iterator[FolderProbe | None]:
+    if store is None:
+        yield None
+        return
+    with probing(store) as probe:
+        yield probe
+
+
+def _here(probe: FolderProbe | None) -> NodeCheckup:
+    facts, outcomes = examine_machine(probe)
+    gpu = examine_gpus()
+    outcomes = (*outcomes, examine_workers())
+    return NodeCheckup(facts.host, facts, outcomes, gpu, 0.0, len(gpu.names))
+
+
+def _everywhere(probe: FolderProbe | None) -> list[NodeCheckup]:
+    found = nodes()
+    answers = on_nodes(found, partial(examine_machine, probe), ANSWER_SECONDS, gpus=False)
+    with_gpus = [node for node in found if node.gpus]
+    asked = on_nodes(with_gpus, examine_gpus, GPU_SECONDS, gpus=True)
+    by_id = {answer.node.id: answer for answer in asked}
+    return [_joined(answer, by_id.get(answer.node.id)) for answer in answers]
+
+
+def _joined(
+    answer: NodeAnswer[tuple[MachineFacts, tuple[PathOutcome, ...]]],
+    gpu: NodeAnswer[GpuFacts] | None,
+) -> NodeCheckup:
+    problem = answer.problem or (f"its GPUs: {gpu.problem}" if gpu and gpu.problem else "")
+    checkup = NodeCheckup(
+        name=answer.node.name,
+        facts=None,
+        outcomes=(),
+        gpu=gpu.answer if gpu else None,
+        late=0.0,
+        expected_gpus=answer.node.gpus,
+        problem=problem,
+    )
+    if answer.answer is None:
+        return checkup
+    facts, outcomes = answer.answer
+    late = facts.clock - answer.arrived
+    return replace(checkup, facts=facts, outcomes=outcomes, late=late)
+
+
+def examine_machine(
+    probe: FolderProbe | None,
+) -> tuple[MachineFacts, tuple[PathOutcome, ...]]:
+    """What this machine has, and what its CPU computes; sent to nodes as it is."""
+    outcomes = _outcomes(CPU)
+    return gather_facts(probe), outcomes
+
+
+def examine_gpus() -> GpuFacts:
+    """What GPUs this process sees, and what each computes; sent to nodes as it is."""
+    import torch
+
+    from retomaton_dist.search.library import faiss
+
+    count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    seen = [torch.cuda.get_device_properties(number) for number in range(count)]
+    outcomes: list[PathOutcome] = []
+    for number in range(count):
+        with torch.cuda.device(number):
+            outcomes += _outcomes(f"cuda:{number}")
+    return GpuFacts(
+        cuda=torch.version.cuda,
+        names=tuple(each.name for each in seen),
+        memory=tuple(int(each.total_memory) for each in seen),
+        faiss_gpus=int(faiss.get_num_gpus()) if hasattr(faiss, "get_num_gpus") else 0,
+        outcomes=tuple(outcomes),
+    )
+
+
+def _outcomes(device: str) -> tuple[PathOutcome, ...]:
+    from retomaton_dist.checkup.arrays import array_tests
+    from retomaton_dist.checkup.models import model_tests
+    from retomaton_dist.checkup.paths import run_self_tests
+    from retomaton_dist.runtime.threads import torch_limited
+
+    with torch_limited(1):
+        return tuple(run_self_tests([*array_tests(), *model_tests()], device))
+
+
+class _Echo:
+    def run(self, unit: int) -> int:
+        return unit
+
+
+def examine_workers() -> PathOutcome:
+    """Start Ray on this machine and have a worker answer."""
+    begun, problem = time.monotonic(), ""
+    try:
+        with (
+            Session(WorkerSettings(address="local", workers=1)) as session,
+            session.pool(_Echo, gpu=False) as pool,
+        ):
+            answers = [result for _, result in pool.run([7])]
+        assert answers == [7]
+    except RetomatonError as error:
+        problem = str(error)
+    return PathOutcome("a worker", RAY, 0.0, 0.0, time.monotonic() - begun, problem)

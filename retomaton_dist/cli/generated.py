@@ -1,0 +1,123 @@
+"""How generated text is shown: as it comes, with colours or marks, and with its sources."""
+
+import math
+import sys
+from collections.abc import Callable
+
+import numpy as np
+
+from retomaton_dist.generation.decoding import Effort, NewToken
+from retomaton_dist.generation.explaining import Support, explain
+from retomaton_dist.generation.generating import Generated
+from retomaton_dist.generation.loaded import RetomatonLM
+from retomaton_dist.settings import GenerateSettings
+
+# What a token is due to, with the mark of the table and the colour of the terminal.
+MARKS = {"searched": "S", "looked up": "U", "walked": "W", "LM": "L"}
+COLOURS = {"searched": "31", "looked up": "35", "walked": "32", "LM": "0"}
+DRAFTED, DRAFTED_COLOUR = "D", "4"
+LEGEND = (
+    "S searched, U looked up by suffix, W walked to, L the LM's (the automaton made it no likelier)"
+    ", D drafted"
+)
+HEAD = ("", "p", "LM's p", "candidates")
+
+
+class Shown:
+    """Prints texts of one command, and adds up what they took."""
+
+    def __init__(self, lm: RetomatonLM, settings: GenerateSettings) -> None:
+        self._lm, self._settings = lm, settings
+        self._coloured = settings.explain and sys.stdout.isatty()
+        self._efforts: list[Effort] = []
+        self._searched = self._tokens = 0
+        # Characters of the text that are printed already.
+        self._printed = 0
+
+    def stream(self, prompt: str) -> Callable[[NewToken], None]:
+        """Print the prompt, and have every token printed as it comes."""
+        print(prompt, end="", flush=True)
+        tokens = self._lm.tokenizer.encode([prompt])[0][0].tolist()
+        self._printed = len(self._lm.tokenizer.decode(tokens))
+
+        def show(new: NewToken) -> None:
+            tokens.append(new.token)
+            text = self._lm.tokenizer.decode(tokens)
+            # A character of several tokens is shown when its last byte is there.
+            if not text.endswith("\ufffd") and not self._ends(new.token):
+                print(self._painted(text[self._printed :], new), end="", flush=True)
+                self._printed = len(text)
+
+        return show
+
+    def finished(self, text: Generated, *, streamed: bool) -> None:
+        """Print what is left to be printed of a text."""
+        if text.effort not in self._efforts:
+            self._efforts.append(text.effort)
+        self._searched += int(text.searched.sum())
+        self._tokens += len(text.tokens)
+        print((text.prompt + text.text)[self._printed if streamed else 0 :])
+        if self._settings.explain:
+            self._explain(text)
+
+    def closing(self) -> str:
+        """One line: FoSS, tokens per second, searches, drafts."""
+        efforts = self._efforts
+        seconds = sum(effort.seconds for effort in efforts)
+        tokens, forwards, searches, drafted, accepted = (
+            sum(getattr(effort, name) for effort in efforts)
+            for name in ("tokens", "forwards", "searches", "drafted", "accepted")
+        )
+        foss = 1 - self._searched / max(self._tokens, 1)
+        speed = tokens / seconds if seconds else 0.0
+        return (
+            f"{tokens:,} tokens in {seconds:.1f} s, {speed:.1f} tokens/s; FoSS {foss:.3f}, "
+            f"{searches:,} searches; {accepted:,} of {drafted:,} drafted tokens accepted, "
+            f"{tokens / max(forwards, 1):.2f} tokens per forward pass"
+        )
+
+    def _explain(self, text: Generated) -> None:
+        lm = self._lm
+        prompt = lm.tokenizer.encode([text.prompt])[0][0]
+        whole = np.concatenate([prompt, text.tokens])
+        found = explain(lm, whole, len(prompt), self._settings.sources)
+        print(f"\n{LEGEND}")
+        print("{:>4}{:>8}{:>8}{:>16}  token".format(*HEAD))
+        for place, support in enumerate(found):
+            self._row(text, place, support)
+        print()
+
+    def _row(self, text: Generated, place: int, support: Support) -> None:
+        kind = kind_of(
+            float(text.log_probabilities[place]),
+            float(text.log_lm[place]),
+            searched=bool(text.searched[place]),
+            matched=int(text.matched[place]),
+        )
+        mark = MARKS[kind] + (DRAFTED if text.accepted[place] else "")
+        p, lm = (math.exp(logs[place]) for logs in (text.log_probabilities, text.log_lm))
+        token = repr(self._lm.tokenizer.decode([int(text.tokens[place])]))
+        alike = f"{support.alike:,} of {support.candidates:,}"
+        line = f"{mark:>4}{p:8.3f}{lm:8.3f}{alike:>16}  {token}"
+        for source in support.sources or (None,):
+            if source is not None:
+                line = f"{line:<56} {source.document}, {source.position}: ...{source.before!r}"
+            print(line)
+            line = ""
+
+    def _painted(self, text: str, new: NewToken) -> str:
+        if not self._coloured:
+            return text
+        kind = kind_of(new.log_probability, new.log_lm, searched=new.searched, matched=new.matched)
+        codes = f"{COLOURS[kind]};{DRAFTED_COLOUR}" if new.accepted else COLOURS[kind]
+        return f"\033[{codes}m{text}\033[0m"
+
+    def _ends(self, token: int) -> bool:
+        return token == self._lm.tokenizer.eos
+
+
+def kind_of(log_p: float, log_lm: float, *, searched: bool, matched: int) -> str:
+    """What a token is due to: the LM where the automaton made it no likelier, else the walk."""
+    if log_p <= log_lm:
+        return "LM"
+    return "searched" if searched else "looked up" if matched else "walked"

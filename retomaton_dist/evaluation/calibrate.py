@@ -1,0 +1,155 @@
+"""The stage `calibrate/NAME`: constants, networks and thresholds of all methods, kept in the store.
+
+The text is tokenised and scored in `calibrations/NAME/text`, a store of its own that goes when the
+stage is finished: a killed run goes on where it was.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from retomaton_dist.evaluation.calibration_pass import calibration_pass
+from retomaton_dist.evaluation.kept_calibration import KeptCalibration, folder_of
+from retomaton_dist.evaluation.prepare import Prepared, prepare
+from retomaton_dist.evaluation.text import TextPlan, digests_of, plan_text
+from retomaton_dist.evaluation.thresholds import tau_for
+from retomaton_dist.methods.method import Calibrated
+from retomaton_dist.runtime.progress import say
+from retomaton_dist.runtime.session import Session
+from retomaton_dist.runtime.threads import torch_limited
+from retomaton_dist.settings import CalibrateSettings, WalkSettings
+from retomaton_dist.stages.runner import Done, Plan, UnitWorker, run_stage
+from storage.canonical import Json
+from storage.manifest import Stage
+from storage.prune import CALIBRATE
+from storage.records import Record
+from storage.store import Store, writing
+
+# What differs from run to run and must not reach the stage's bytes.
+TIMED = "seconds"
+
+
+@dataclass(frozen=True)
+class CalibratePlan(Plan[None]):
+    """A text, what methods are calibrated on it, and the name that this is kept under."""
+
+    prepared: Prepared
+    text: TextPlan
+    settings: CalibrateSettings
+    threads: int
+
+    @property
+    def name(self) -> str:
+        """After the calibration."""
+        return f"{CALIBRATE}{self.settings.name}"
+
+    @cached_property
+    def config(self) -> Json:
+        """The text, the store's parts, the methods and the walk."""
+        prepared, retrieval = self.prepared, self.prepared.retrieval
+        asked = prepared.settings
+        return {
+            "text": self.text.planned.config,
+            **prepared.inputs(),
+            "methods": [method.name for method in prepared.methods],
+            "targets": list(self.settings.targets),
+            "positions": asked.calibration_positions,
+            "batch_tokens": asked.batch_tokens,
+            "device": prepared.device,
+            "walk": asdict(retrieval.settings),
+            "search": retrieval.parameters,
+            "threads": self.threads,
+        }
+
+    @property
+    def units(self) -> Sequence[None]:
+        """None: the text's own stages share out the work."""
+        return ()
+
+    @property
+    def work(self) -> Sequence[float]:
+        """None."""
+        return ()
+
+    @property
+    def folder(self) -> Path:
+        """Where the calibration lies."""
+        return folder_of(self.prepared.store.path, self.settings.name)
+
+    def worker(self) -> Callable[[], UnitWorker[None]]:
+        """There is no unit to work on."""
+        raise AssertionError("a calibration has no units")
+
+    def lead(self, session: Session) -> None:
+        """Score the text, calibrate, and write what was found."""
+        prepared, retrieval = self.prepared, self.prepared.retrieval
+        scored = calibration_pass(prepared, self.text, self.folder / "text", session)
+        scores = scored.scores
+        with torch_limited(self.threads):
+            found = {
+                method.name: _untimed(method.calibrate(scores, scored.setup))
+                for method in prepared.methods
+            }
+        KeptCalibration(
+            self.settings.name,
+            found,
+            scored.thresholds(restarts=prepared.restarts_by_suffix),
+            self.settings.targets,
+            prepared.automata,
+            retrieval.settings,
+            retrieval.index,
+            retrieval.suffixes,
+            retrieval.parameters,
+            digests_of(self.text),
+            scored.tried(found),
+        ).keep(prepared.store.path)
+
+    def finish(self, units: Sequence[Record]) -> Done:  # noqa: ARG002 - there are none
+        """Take the digests of what was written, and say in short what it is."""
+        kept = KeptCalibration.read(self.prepared.store.path, self.settings.name)
+        positions = Store.open(self.folder / "text").stage("score").facts["positions"]
+        facts = {
+            "methods": [method.name for method in self.prepared.methods],
+            "automata": list(kept.automata),
+            "positions": positions,
+            "sources": list(kept.sources.values()),
+            "taus": {
+                name: {f"{target:g}": str(tau_for(target, curve.taus, curve.foss))
+                       for target in kept.targets}
+                for name, curve in kept.thresholds.curves.items()
+            },
+        }  # fmt: skip
+        return Done(kept.files(self.prepared.store.path), facts)
+
+    def scratch(self) -> Sequence[Path]:
+        """The text and its scores."""
+        return (self.folder / "text",)
+
+
+def calibrate_store(
+    store: str | Path, settings: CalibrateSettings, walk: WalkSettings, session: Session
+) -> Stage:
+    """Run the stage, or what is missing of it; everything is checked before anything is written."""
+    prepared = prepare(store, settings.as_evaluation(), walk, session)
+    folder = folder_of(prepared.store.path, settings.name) / "text"
+    text = plan_text("--on", settings.on, folder, prepared)
+    plan = CalibratePlan(prepared, text, settings, session.settings.threads)
+    with writing(prepared.store.path) as writer:
+        stage = run_stage(writer, plan, session)
+    kept = KeptCalibration.read(prepared.store.path, settings.name)
+    for line, places in kept.tried["edges"].items():
+        say(f"note: {line}: {', '.join(places)}")
+    return stage
+
+
+def _untimed(calibrated: Calibrated) -> Calibrated:
+    facts: Any = _without_times(calibrated.facts)
+    return replace(calibrated, facts=facts)
+
+
+def _without_times(value: Any) -> Any:
+    if not isinstance(value, dict):
+        return value
+    return {name: _without_times(item) for name, item in value.items() if name != TIMED}

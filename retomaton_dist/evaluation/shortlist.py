@@ -1,0 +1,121 @@
+"""The points that a closer look is worth: few, so that all their tokens fit in memory."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from retomaton_dist.analysis.gains import Compared
+from retomaton_dist.analysis.reliability import reliability
+from retomaton_dist.evaluation.measure import Measured, walked_by
+from retomaton_dist.methods.method import CurvePoint
+from retomaton_dist.methods.mixing import log_target
+from retomaton_dist.methods.registry import METHODS
+from retomaton_dist.scores.scores import Scores
+from storage.canonical import Json
+
+# Runs and sequences are shown for the plain walk that saves about so many searches.
+SHOWN_FOSS = 0.5
+# Of each curve: without saved searches, with about half, and with the most.
+WANTED_FOSS = (0.0, SHOWN_FOSS, 1.0)
+PLAIN = "retomaton"
+COMPARED = ("knnlm", PLAIN, "retomaton+suffix", "retomaton+lambda", "retomaton+suffix+lambda")
+
+
+def baselines_of(method: str) -> list[str]:
+    """What a method is compared with, the fairest first; a method is not its own baseline."""
+    return [name for name in (METHODS[method].baseline, "knnlm", "lm") if name != method]
+
+
+# What some method is compared with, if it ran.
+BASELINES = {name for method in COMPARED for name in baselines_of(method)}
+
+
+@dataclass(frozen=True)
+class Listed:
+    """A point with what it came to, and the scores that tell."""
+
+    point: CurvePoint
+    measured: Measured
+    scores: Scores
+
+    @property
+    def foss(self) -> float:
+        """Its fraction of saved searches."""
+        found: float = self.measured.row["foss"]
+        return found
+
+    @property
+    def facts(self) -> Json:
+        """Which point it is."""
+        names = ("method", "clustering", "tau", "sigma", "foss")
+        return {name: self.measured.row[name] for name in names}
+
+
+@dataclass(frozen=True)
+class Shortlist:
+    """Of every method of `COMPARED`, the points whose FoSS are nearest to those wanted.
+
+    Only walks of the main `automaton` count; of baselines, the point with all its searches.
+    """
+
+    automaton: str
+    nearest: dict[tuple[str, float], Listed] = field(default_factory=dict)
+    whole: dict[str, Listed] = field(default_factory=dict)
+
+    def offer(self, listed: Listed) -> None:
+        """Keep the point if it is nearer than what was kept before."""
+        row = listed.measured.row
+        method, clustering = row["method"], row["clustering"]
+        if method in BASELINES:
+            self.whole.setdefault(method, listed)
+        if method not in COMPARED or clustering not in (self.automaton, None):
+            return
+        for foss in WANTED_FOSS if clustering else WANTED_FOSS[:1]:
+            best = self.nearest.get((method, foss))
+            if best is None or abs(listed.foss - foss) < abs(best.foss - foss):
+                self.nearest[method, foss] = listed
+
+    @property
+    def scores(self) -> Scores:
+        """Those of any point: documents, positions and tokens are the same of all."""
+        return self.with_baselines()[0].scores
+
+    @property
+    def shown(self) -> Listed | None:
+        """The plain walk whose runs and sequences are shown."""
+        return self.nearest.get((PLAIN, SHOWN_FOSS))
+
+    def each_once(self) -> list[Listed]:
+        """Every point that was kept, though it may be the nearest to several FoSS."""
+        return list(
+            {(method, item.foss): item for (method, _), item in self.nearest.items()}.values()
+        )
+
+    def reliabilities(self) -> list[Json]:
+        """Of every point and baseline: how well it knows how often the LM's favourite comes."""
+        return [{**one.facts, **_reliability(one)} for one in self.with_baselines()]
+
+    def with_baselines(self) -> list[Listed]:
+        """The baselines that ran, and every point that was kept."""
+        points = {(one.point.method, one.foss): one for one in self.whole.values()}
+        points |= {(one.point.method, one.foss): one for one in self.each_once()}
+        return list(points.values())
+
+    def compared(self) -> Iterator[Compared]:
+        """Every point that was kept, beside its baseline."""
+        for listed in self.each_once():
+            baseline = self._baseline(listed.point.method)
+            if baseline is not None:
+                facts = {**listed.facts, "against": baseline.facts}
+                measured = listed.measured
+                yield Compared(facts, measured.log_p, baseline.measured.log_p, measured.walked)
+
+    def _baseline(self, method: str) -> Listed | None:
+        ran = (self.whole[name] for name in baselines_of(method) if name in self.whole)
+        return next(ran, None)
+
+
+def _reliability(listed: Listed) -> Json:
+    scores = listed.scores
+    walked = walked_by(listed.point, scores).of_favourites()
+    log_p = log_target(listed.point.mixing, scores.of_favourites(), walked)
+    return reliability(log_p, scores.token == scores.favourite)

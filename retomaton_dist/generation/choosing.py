@@ -1,0 +1,182 @@
+"""Choosing how a store is used: a method, its walk and its mixing, from a calibration or constants.
+
+A method is asked for its points as an evaluation asks, but for one threshold: there is one.
+"""
+
+import math
+from dataclasses import dataclass, replace
+
+from retomaton_dist.errors import BadInput
+from retomaton_dist.evaluation.kept_calibration import KeptCalibration
+from retomaton_dist.evaluation.thresholds import restart_for, share_of, tau_for
+from retomaton_dist.methods.constant import with_constants
+from retomaton_dist.methods.method import Calibrated, CurvePoint, Method, Restart, Setup
+from retomaton_dist.methods.registry import METHODS
+from retomaton_dist.scores.walks import format_threshold
+from retomaton_dist.settings.evaluate import check_sigma, check_tau
+from storage.canonical import Json
+
+# Without a calibration nothing says what a threshold saves: search at every position.
+PLAIN = Restart(math.inf, 0.0)
+
+
+@dataclass(frozen=True)
+class LoadRequest:
+    """What a user asks for; None: as calibrated."""
+
+    method: str
+    tau: float | None = None
+    foss: float | None = None
+    sigma: float | None = None
+    lam: float | None = None
+    temperature: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.method not in METHODS:
+            raise BadInput(f"method {self.method!r}: choose from {', '.join(METHODS)}")
+        if self.tau is not None and self.foss is not None:
+            raise BadInput("give tau or foss, not both: a FoSS is met by choosing tau")
+        if self.tau is not None:
+            check_tau(self.tau)
+        if self.sigma is not None:
+            check_sigma(self.sigma)
+        if self.foss is not None and not 0 <= self.foss <= 1:
+            raise BadInput(f"foss {self.foss:g}: must be at least 0 and at most 1")
+        if self.lam is not None and not 0 <= self.lam < 1:
+            raise BadInput(f"lam {self.lam:g}: must be at least 0 and below 1")
+        if self.temperature is not None and not 0 < self.temperature < math.inf:
+            raise BadInput(f"temperature {self.temperature:g}: must be above 0")
+
+
+def choose_point(automaton: str, kept: KeptCalibration | None, wanted: LoadRequest) -> CurvePoint:
+    """The one point of the method that is wanted."""
+    method = METHODS[wanted.method]
+    setup = Setup((automaton,), {automaton: (math.inf,)}, {automaton: (PLAIN,)}, (0.0,))
+    spec = next(iter(method.walks(setup)), None)
+    if spec is None or (spec.forgetful and not spec.searches):
+        _refuse(wanted, "tau", "foss", "sigma")
+    elif spec.forgetful:
+        _refuse(wanted, "tau", "sigma")
+        setup = replace(setup, fractions=(wanted.foss or 0.0,))
+    elif method.uses_suffixes:
+        setup = replace(setup, restarts={automaton: (_restart(automaton, kept, wanted),)})
+    else:
+        _refuse(wanted, "sigma")
+        setup = replace(setup, taus={automaton: (_tau(automaton, kept, wanted),)})
+    calibrated = _calibrated(method, kept, wanted, setup)
+    try:
+        (point,) = method.points(setup, calibrated)
+    except KeyError as error:
+        raise BadInput(_uncalibrated(method, calibrated, setup)) from error
+    return point
+
+
+def _refuse(wanted: LoadRequest, *names: str) -> None:
+    for name in names:
+        if getattr(wanted, name) is not None:
+            raise BadInput(f"{wanted.method} has no {name}: leave it out")
+
+
+def _tau(automaton: str, kept: KeptCalibration | None, wanted: LoadRequest) -> float:
+    if wanted.tau is not None:
+        return wanted.tau
+    if kept is None:
+        _refuse_foss(wanted)
+        return math.inf
+    curve = kept.thresholds.curves.get(automaton)
+    if curve is None:
+        raise BadInput(
+            f"calibration {kept.name!r} has no FoSS of {automaton!r}: give tau, or calibrate with "
+            f"a method that walks"
+        )
+    _check_foss(kept, wanted, curve.most)
+    return tau_for(min(_foss(kept, wanted), curve.most), curve.taus, curve.foss)
+
+
+def _restart(automaton: str, kept: KeptCalibration | None, wanted: LoadRequest) -> Restart:
+    if kept is None:
+        _refuse_foss(wanted)
+        tau = PLAIN.tau if wanted.tau is None else wanted.tau
+        return Restart(tau, PLAIN.sigma if wanted.sigma is None else wanted.sigma)
+    tried = [
+        one
+        for one in kept.thresholds.tried.get(automaton, ())
+        if wanted.sigma is None or one.restart.sigma == wanted.sigma
+    ]
+    if not tried:
+        return _untried(kept, wanted)
+    _check_foss(kept, wanted, max(one.foss for one in tried))
+    if wanted.tau is None:
+        return restart_for(_foss(kept, wanted), tried)
+    sigma = restart_for(_foss(kept, wanted), tried).sigma
+    return Restart(wanted.tau, sigma, share_of(wanted.tau, sigma, tried))
+
+
+def _untried(kept: KeptCalibration, wanted: LoadRequest) -> Restart:
+    if wanted.tau is None or wanted.sigma is None:
+        raise BadInput(
+            f"calibration {kept.name!r} has tried no pair of tau and sigma like this for "
+            f"{wanted.method}: give both, or calibrate with --methods {wanted.method}"
+        )
+    return Restart(wanted.tau, wanted.sigma)
+
+
+def _foss(kept: KeptCalibration, wanted: LoadRequest) -> float:
+    return kept.targets[0] if wanted.foss is None else wanted.foss
+
+
+def _check_foss(kept: KeptCalibration, wanted: LoadRequest, most: float) -> None:
+    if wanted.foss is not None and wanted.foss > most:
+        raise BadInput(
+            f"foss {wanted.foss:g}: {wanted.method} saved at most {most:.3f} of the searches on "
+            f"the text of calibration {kept.name!r}"
+        )
+
+
+def _refuse_foss(wanted: LoadRequest) -> None:
+    if wanted.foss is not None:
+        raise BadInput("foss is met with a calibration, and the store has none: give tau")
+
+
+def _calibrated(
+    method: Method, kept: KeptCalibration | None, wanted: LoadRequest, setup: Setup
+) -> Calibrated:
+    """What was found for the method; constants that are given win."""
+    given: Json = {"lambda": wanted.lam, "temperature": wanted.temperature}
+    if kept is None or (method.name not in kept.found and None not in given.values()):
+        return _given(method, replace(setup, weight=wanted.lam, temperature=wanted.temperature))
+    kept.check(method.name)
+    found = kept.found[method.name]
+    if all(value is None for value in given.values()):
+        return found
+    if found.arrays or not found.facts:
+        raise BadInput(
+            f"{method.name} takes no lam and no temperature: what it mixes with was learned, or "
+            f"is the LM alone; choose another method, such as retomaton"
+        )
+    return replace(found, facts=with_constants(found.facts, given))
+
+
+def _given(method: Method, setup: Setup) -> Calibrated:
+    """Constants as they are given: what learns cannot do with them."""
+    try:
+        return method.calibrate(None, setup)
+    except BadInput as error:
+        raise BadInput(
+            f"{method.name} learns from held-out text: make a calibration with `retomaton "
+            f"calibrate STORE --on TEXT`, or choose a method without a network"
+        ) from error
+
+
+def _uncalibrated(method: Method, calibrated: Calibrated, setup: Setup) -> str:
+    (automaton,), (fraction,) = setup.automata, setup.fractions
+    if "thresholds" in calibrated.facts:
+        known = ", ".join(calibrated.facts["thresholds"])
+        return f"foss {fraction:g}: {method.name} was calibrated for {known}"
+    if automaton not in calibrated.facts:
+        known = ", ".join(calibrated.facts)
+        return f"automaton {automaton!r}: {method.name} was calibrated for {known}"
+    (restart,) = setup.restarts[automaton]
+    known = ", ".join(calibrated.facts[automaton])
+    sigma = format_threshold(restart.sigma)
+    return f"sigma {sigma}: {method.name} was calibrated for {known}"

@@ -1,0 +1,219 @@
+"""Generating with a loaded store: what is asked for, checked, then decoded."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from retomaton_dist.errors import BadInput
+from retomaton_dist.generation.beams import BeamSearch
+from retomaton_dist.generation.decoding import (
+    Decoding,
+    Effort,
+    Ending,
+    Grown,
+    NewToken,
+    Watch,
+)
+from retomaton_dist.generation.drafts import DraftSource
+from retomaton_dist.generation.growth import Engine, Tokens
+from retomaton_dist.generation.hypotheses import Guide
+from retomaton_dist.generation.sampling import Choosing
+from retomaton_dist.lm.stepping import Stepper
+
+if TYPE_CHECKING:
+    from retomaton_dist.generation.loaded import RetomatonLM
+
+Prompt = str | Sequence[int]
+
+
+class Streamer(Protocol):
+    """What transformers calls a streamer."""
+
+    def put(self, value: Any) -> None:
+        """Take token ids: first the prompt's, then those of each new token."""
+        ...
+
+    def end(self) -> None:
+        """There are no more."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Generating:
+    """What is asked of `generate`; the names and meanings are those of transformers.
+
+    `stop` are strings that end a text, which they are no part of; `draft` guesses tokens ahead
+    (`drafts.py`). `slide`: texts may grow longer than the model's context.
+    """
+
+    max_new_tokens: int = 64
+    choosing: Choosing
+    num_beams: int = 1
+    num_return_sequences: int = 1
+    stop: tuple[str, ...] = ()
+    draft: DraftSource | None = None
+    slide: bool = True
+
+    def __post_init__(self) -> None:
+        for name in ("max_new_tokens", "num_beams", "num_return_sequences"):
+            if getattr(self, name) < 1:
+                raise BadInput(f"{name} = {getattr(self, name)}: must be 1 or more")
+        if self.num_beams > 1 and self.draft is not None:
+            raise BadInput("num_beams with drafting: beams are not drafted; use draft=0")
+        if self.num_beams == 1 and self.num_return_sequences > 1 and not self.choosing.do_sample:
+            raise BadInput(
+                f"num_return_sequences = {self.num_return_sequences}: without do_sample or "
+                "num_beams all would be the same text"
+            )
+
+
+@dataclass(frozen=True)
+class Generated:
+    """A text that was generated: what follows the prompt, token by token.
+
+    Logarithms are natural, of the mixture and of the LM alone, before any temperature, cut or
+    penalty. `searched` says where the walk searched, `matched` is the length of the suffix that
+    it restarted by (0: none), `accepted` says which tokens were drafted. `ending` is "eos",
+    "stop" or "length". `effort` is what the whole call took.
+    """
+
+    prompt: str
+    text: str
+    tokens: Tokens
+    log_probabilities: NDArray[np.float64]
+    log_lm: NDArray[np.float64]
+    searched: NDArray[np.bool_]
+    matched: NDArray[np.int32]
+    accepted: NDArray[np.bool_]
+    ending: str
+    effort: Effort
+
+    @property
+    def foss(self) -> float:
+        """Fraction of saved searches."""
+        return 1 - float(self.searched.mean())
+
+
+def engine_of(lm: "RetomatonLM") -> Engine:
+    """What makes texts grow as a loaded store says."""
+    point, retrieval = lm.point, lm.retrieval
+    stepper = Stepper(lm.lm, lm.context, lm.stride)
+    guide = None
+    if point.spec is not None:
+        guide = Guide(
+            retrieval.opened[point.spec.automaton],
+            point.spec,
+            retrieval.settings,
+            point.mixing,
+            retrieval.searcher,
+            retrieval.suffix_index,
+            retrieval.threads,
+        )
+    return Engine(stepper, lm.store.corpus().prefix, guide, point.mixing, point.gate)
+
+
+def generate(
+    lm: "RetomatonLM",
+    prompts: Sequence[Prompt],
+    asked: Generating,
+    streamer: Streamer | None = None,
+    watch: Watch | None = None,
+) -> list[Generated]:
+    """Texts that follow prompts, `num_return_sequences` for each, in their order.
+
+    `watch` is told of every token as soon as it is chosen.
+    """
+    if not prompts:
+        return []
+    encoded = [_encoded(lm, number, prompt) for number, prompt in enumerate(prompts)]
+    if not asked.slide:
+        _check_lengths(lm, encoded, asked.max_new_tokens)
+    if streamer is not None:
+        watch = _streaming(streamer, encoded, asked)
+    ending = Ending(asked.max_new_tokens, ends_of(lm), asked.stop, lm.tokenizer.decode)
+    grown, effort = decode(lm.engine, encoded, ending, asked, watch)
+    if streamer is not None:
+        streamer.end()
+    return [_generated(lm, encoded[text.prompt], text, asked.stop, effort) for text in grown]
+
+
+def ends_of(lm: "RetomatonLM") -> tuple[int, ...]:
+    """The tokens that end a text: what ends documents of the corpus, and the model's EOS."""
+    ends = lm.store.stage("tokenize").config["end"], lm.tokenizer.eos
+    return tuple(sorted({end for end in ends if end is not None}))
+
+
+def decode(
+    engine: Engine, prompts: list[Tokens], ending: Ending, asked: Generating, watch: Watch | None
+) -> tuple[list[Grown], Effort]:
+    """Decode prompts as asked."""
+    copies = asked.num_return_sequences
+    if asked.num_beams > 1:
+        if watch is not None:
+            raise BadInput("num_beams with a streamer: beams have no text before they end")
+        return BeamSearch(engine, prompts, ending, asked.choosing, asked.num_beams, copies).run()
+    return Decoding(engine, prompts, ending, asked.choosing, copies, asked.draft, watch).run()
+
+
+def _encoded(lm: "RetomatonLM", number: int, prompt: Prompt) -> Tokens:
+    """The tokens of a prompt, as the corpus has them; an empty one is refused."""
+    if isinstance(prompt, str):
+        tokens = lm.tokenizer.encode([prompt])[0][0]
+    else:
+        tokens = np.asarray(prompt, np.int32)
+        if tokens.ndim != 1 or (
+            len(tokens) and not 0 <= tokens.min() <= tokens.max() < lm.lm.vocabulary
+        ):
+            raise BadInput(f"prompt {number} is no list of tokens from 0 to {lm.lm.vocabulary - 1}")
+    if not len(tokens):
+        raise BadInput(f"prompt {number} is empty: give at least one token to go on from")
+    return tokens
+
+
+def _check_lengths(lm: "RetomatonLM", prompts: list[Tokens], most: int) -> None:
+    for number, tokens in enumerate(prompts):
+        if len(tokens) + most > lm.context:
+            raise BadInput(
+                f"prompt {number} has {len(tokens)} tokens: with max_new_tokens = {most} that is "
+                f"more than the context of {lm.context}; shorten it, or let windows slide"
+            )
+
+
+def _streaming(streamer: Streamer, prompts: list[Tokens], asked: Generating) -> Watch:
+    if len(prompts) > 1 or asked.num_return_sequences > 1:
+        raise BadInput("a streamer takes one text: give one prompt and num_return_sequences = 1")
+    if asked.num_beams == 1:
+        streamer.put(torch.from_numpy(prompts[0].astype(np.int64)))
+
+    def put(new: NewToken) -> None:
+        streamer.put(torch.tensor([new.token]))
+
+    return put
+
+
+def _generated(
+    lm: "RetomatonLM", prompt: Tokens, text: Grown, stop: tuple[str, ...], effort: Effort
+) -> Generated:
+    read = lm.tokenizer.decode
+    shown = text.tokens[:-1] if text.ending == "eos" else text.tokens
+    before = read(prompt.tolist())
+    # Decoded together: what a token looks like may depend on the one before.
+    new = read([*prompt.tolist(), *shown.tolist()])[len(before) :]
+    if text.ending == "stop":
+        new = new[: min(place for word in stop if (place := new.find(word)) >= 0)]
+    return Generated(
+        before,
+        new,
+        text.tokens,
+        text.log_probabilities,
+        text.log_lm,
+        text.searched,
+        text.matched,
+        text.accepted,
+        text.ending,
+        effort,
+    )

@@ -1,0 +1,247 @@
+"""A store's model and automaton, loaded as one language model."""
+
+import math
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from retomaton_dist.errors import BadInput
+from retomaton_dist.evaluation.kept_calibration import KeptCalibration, calibration_names
+from retomaton_dist.evaluation.prepare import (
+    MOST_LOGITS,
+    check_tokenizer,
+    choose_automata,
+    store_model,
+)
+from retomaton_dist.evaluation.score_worker import Retrieval
+from retomaton_dist.generation.choosing import LoadRequest, choose_point
+from retomaton_dist.generation.decoding import Watch
+from retomaton_dist.generation.drafting import Draft, Learnt, drafting_for
+from retomaton_dist.generation.generating import (
+    Generated,
+    Generating,
+    Prompt,
+    Streamer,
+    engine_of,
+    generate,
+)
+from retomaton_dist.generation.growth import Engine
+from retomaton_dist.generation.hugging_face import CustomGenerate, custom_generate
+from retomaton_dist.generation.sampling import Choosing
+from retomaton_dist.generation.scoring import Scorable, Scored, score
+from retomaton_dist.lm.identity import ModelSpec
+from retomaton_dist.lm.model import LanguageModel
+from retomaton_dist.lm.tokenizer import Tokenizer
+from retomaton_dist.methods.method import CurvePoint
+from retomaton_dist.settings import PRESETS
+from storage.store import Store
+
+METHOD = "retomaton+lambda"
+PRESET = "reference"
+NAME = "default"
+
+
+@dataclass(frozen=True, eq=False)
+class RetomatonLM:
+    """A language model: the LM that the store was made with, mixed with a walk of its automaton.
+
+    `point` says how: its `spec` is the walk (None: no walk), its `mixing` gives p, and its `gate`
+    says where a walk that forgets may search. `calibration` is the name of what it was chosen by,
+    None if constants were given. Documents begin and windows slide as in the store's corpus.
+    """
+
+    store: Store
+    model: ModelSpec
+    lm: LanguageModel
+    tokenizer: Tokenizer
+    retrieval: Retrieval
+    point: CurvePoint
+    calibration: str | None
+
+    @property
+    def method(self) -> str:
+        """The name of its method."""
+        return self.point.method
+
+    @property
+    def context(self) -> int:
+        """How many tokens the model reads at once at most."""
+        context: int = self.store.stage("extract").config["context"]
+        return context
+
+    @property
+    def stride(self) -> int:
+        """How far apart the windows of a long document begin."""
+        stride: int = self.store.stage("extract").config["stride"]
+        return stride
+
+    @property
+    def batch_tokens(self) -> int:
+        """Tokens of one forward pass over whole texts."""
+        room = max(self.context, MOST_LOGITS // self.lm.vocabulary)
+        asked: int = self.store.stage("extract").config["batch_tokens"]
+        return min(asked, room)
+
+    def encode(self, text: str) -> NDArray[np.int32]:
+        """The tokens of a text as a document of the corpus has them, its end included."""
+        end: int | None = self.store.stage("tokenize").config["end"]
+        if not text.strip():
+            return np.empty(0, np.int32)
+        tokens = self.tokenizer.encode([text])[0][0]
+        return np.append(tokens, np.int32(end)) if len(tokens) and end is not None else tokens
+
+    def score(self, texts: Sequence[Scorable]) -> list[Scored]:
+        """Log-probabilities of texts, each of them a document: the numbers that `eval` has.
+
+        A text is tokenised as the corpus was, its end included; tokens are taken as they are.
+        """
+        return score(self, [texts] if isinstance(texts, str) else texts)
+
+    @cached_property
+    def engine(self) -> Engine:
+        """What makes texts grow."""
+        return engine_of(self)
+
+    @cached_property
+    def learnt(self) -> dict[Hashable, Learnt]:
+        """What was learnt of drafts, by how tokens are chosen and how many texts there are."""
+        return {}
+
+    @cached_property
+    def custom_generate(self) -> CustomGenerate:
+        """For transformers: `model.generate(..., custom_generate=lm.custom_generate)`."""
+        return custom_generate(self)
+
+    def generate(
+        self,
+        prompts: str | Sequence[Prompt],
+        max_new_tokens: int = 64,
+        do_sample: bool = False,
+        temperature: float = 1.0,
+        top_k: int | None = None,
+        top_p: float = 1.0,
+        num_beams: int = 1,
+        repetition_penalty: float = 1.0,
+        stop: str | Sequence[str] = (),
+        seed: int = 0,
+        num_return_sequences: int = 1,
+        streamer: Streamer | None = None,
+        draft: Draft = "auto",
+        *,
+        slide: bool = True,
+        watch: Watch | None = None,
+    ) -> list[Generated]:
+        """Texts that follow prompts, each the beginning of a document; see `generating`.
+
+        The same seed gives the same texts, with and without drafts, alone or in a batch.
+        """
+        choosing = Choosing(
+            do_sample=do_sample,
+            temperature=temperature,
+            top_k=top_k,
+            top_p=top_p,
+            repetition_penalty=repetition_penalty,
+            seed=seed,
+        )
+        given = [prompts] if isinstance(prompts, str) else prompts
+        kind = replace(choosing, seed=0), len(given) * num_return_sequences
+        asked = Generating(
+            max_new_tokens=max_new_tokens,
+            choosing=choosing,
+            num_beams=num_beams,
+            num_return_sequences=num_return_sequences,
+            stop=(stop,) if isinstance(stop, str) else tuple(stop),
+            draft=drafting_for(self, draft, num_beams, kind),
+            slide=slide,
+        )
+        return generate(self, given, asked, streamer, watch)
+
+    def __str__(self) -> str:
+        walk = f", walk {self.point.spec.label}" if self.point.spec else ""
+        found = f", calibration {self.calibration!r}" if self.calibration else ""
+        return f"{self.method} of {self.store.path}{walk}{found}"
+
+
+def load(
+    store: str | Path,
+    *,
+    method: str = METHOD,
+    automaton: str | None = None,
+    calibration: str | None = None,
+    tau: float | None = None,
+    foss: float | None = None,
+    sigma: float | None = None,
+    lam: float | None = None,
+    temperature: float | None = None,
+    model: str | None = None,
+    device: str | None = None,
+    threads: int = 1,
+    trust_remote_code: bool = False,
+) -> RetomatonLM:
+    """Load a store as a language model.
+
+    The walk is by `tau`, or by the tau that saves the fraction `foss` of the searches on the
+    calibration text; by default what the calibration was made for. `calibration` is the newest by
+    default; without any, `lam` and `temperature` must be given, for a method without a network.
+    """
+    wanted = LoadRequest(method, tau, foss, sigma, lam, temperature)
+    opened = Store.open(Path(store).resolve())
+    kept = _calibration(opened, calibration, wanted)
+    name = choose_automata(automaton, opened)[0]
+    if kept is not None and automaton is None:
+        name = kept.automata[0]
+    point = choose_point(name, kept, wanted)
+    retrieval = _retrieval(opened, name, kept, point, threads)
+    outlined, tokenizer = store_model(opened, model, device, trust_remote_code=trust_remote_code)
+    check_tokenizer(opened, outlined.spec.identity)
+    chosen = device or opened.stage("extract").config["device"]
+    lm = LanguageModel.load(outlined.spec, chosen)
+    found = kept.name if kept else None
+    return RetomatonLM(opened, outlined.spec, lm, tokenizer, retrieval, point, found)
+
+
+def _calibration(store: Store, name: str | None, wanted: LoadRequest) -> KeptCalibration | None:
+    names = calibration_names(store)
+    if name is not None:
+        return KeptCalibration.open(store, name)
+    if names:
+        return KeptCalibration.open(store, names[-1])
+    if wanted.method != "lm" and (wanted.lam is None or wanted.temperature is None):
+        raise BadInput(
+            f"{store.path} has no calibration: make one with `retomaton calibrate {store.path} "
+            f"--on TEXT`, or choose a method without a network and give lam and temperature"
+        )
+    return None
+
+
+def _retrieval(
+    store: Store, automaton: str, kept: KeptCalibration | None, point: CurvePoint, threads: int
+) -> Retrieval:
+    """What the walk needs of the store, opened; what is missing is said with its command."""
+    spec = point.spec
+    index = kept.index if kept else NAME
+    suffixes = kept.suffixes if kept else NAME
+    searches, looks_up = (spec.searches, spec.looks_up) if spec else (False, False)
+    if searches:
+        store.stage(f"index/{index or NAME}")
+    if looks_up:
+        longest = store.stage(f"suffix/{suffixes or NAME}").config["longest"]
+        if spec is not None and longest < spec.sigma < math.inf:
+            raise BadInput(
+                f"sigma {spec.sigma:g}: the suffix index tells {longest} tokens apart; choose "
+                f"0..{longest}, or inf"
+            )
+    return Retrieval(
+        store.path,
+        (automaton,),
+        (index or NAME) if searches else None,
+        (suffixes or NAME) if looks_up else None,
+        kept.parameters if kept else None,
+        served=False,
+        settings=kept.walk if kept else PRESETS[PRESET],
+        threads=threads,
+    )

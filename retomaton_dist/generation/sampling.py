@@ -1,0 +1,236 @@
+"""From the mixture to a token: the most probable one, or one drawn at random.
+
+A draw is a race: every token finishes after an exponential time of rate p, and the first wins.
+Each token's time depends on the seed, the text's number and the position alone, never on how the
+position was come to. So a text is the same with and without drafts; and where rounding moves
+probabilities by a millionth, about one draw in a million changes (that is not so if a single
+random number is looked up in the cumulated probabilities, whose borders all move).
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from retomaton_dist.compiled import Whole, compiled
+from retomaton_dist.errors import BadInput
+
+Floats = NDArray[np.float64]
+Rows = NDArray[np.int64]
+Process = Callable[[NDArray[np.int32], Floats], Floats]
+"""Other scores of a text so far and its scores."""
+
+_STEP = 0x9E3779B97F4A7C15
+
+
+@dataclass(frozen=True, kw_only=True)
+class Choosing:
+    """How tokens are chosen from p; the names and meanings are those of transformers.
+
+    Of equally probable tokens the one with the lowest id is the most probable. The repetition
+    penalty divides or multiplies scores, which are log p shifted so that they are the LM's logits
+    where the automaton has no share; `process` makes other scores of them and the text so far.
+    """
+
+    do_sample: bool = False
+    temperature: float = 1.0
+    top_k: int | None = None
+    top_p: float = 1.0
+    repetition_penalty: float = 1.0
+    seed: int = 0
+    process: Process | None = None
+
+    def __post_init__(self) -> None:
+        _check("temperature", self.temperature, 0 < self.temperature < math.inf, "above 0")
+        _check("top_k", self.top_k, self.top_k is None or self.top_k >= 1, "1 or more, or None")
+        _check("top_p", self.top_p, 0 < self.top_p <= 1, "above 0, and 1 at most")
+        penalty = self.repetition_penalty
+        _check("repetition_penalty", penalty, 0 < penalty < math.inf, "above 0")
+        _check("seed", self.seed, 0 <= self.seed < 1 << 63, "a whole number, 0 or more")
+
+    @property
+    def looks_back(self) -> bool:
+        """Whether it depends on the text so far."""
+        return self.repetition_penalty != 1 or self.process is not None
+
+    def scores(self, scores: Floats, before: NDArray[np.int32]) -> Floats:
+        """The scores that take the text so far into account."""
+        if self.repetition_penalty != 1:
+            penalise(scores, before, self.repetition_penalty)
+        return scores if self.process is None else self.process(before, scores)
+
+
+def _check(name: str, value: object, holds: bool, must: str) -> None:
+    if not holds:
+        raise BadInput(f"{name} = {value}: must be {must}")
+
+
+class Mixtures(NamedTuple):
+    """p of every token at some positions, in parts: what the LM says, and what is added.
+
+    p(token) = shares[i] p_lm(token), plus extra[i, j] where tokens[i, j] is the token, for j below
+    counts[i]; log p_lm(token) = logits[i, token] - normals[i]. `favourites` are the LM's most
+    probable tokens. Nothing of the vocabulary's size is made but where it is needed.
+    """
+
+    shares: Floats
+    logits: NDArray[np.float32]
+    normals: Floats
+    favourites: NDArray[np.int64]
+    tokens: NDArray[np.int32]
+    extra: Floats
+    counts: Rows
+
+    def dense(self) -> Floats:
+        """p, [positions, vocabulary]."""
+        p: Floats = self.logits.astype(np.float64)
+        p -= self.normals[:, None]
+        np.exp(p, out=p)
+        add_extra(p, self.shares, self.tokens, self.extra, self.counts)
+        return p
+
+    def select(self, rows: Rows) -> "Mixtures":
+        """The positions of these rows, in this order."""
+        columns: list[NDArray[Any]] = [column[rows] for column in self]
+        return Mixtures(*columns)
+
+    def log_p(self, tokens: NDArray[np.int32]) -> tuple[Floats, Floats]:
+        """Logarithms of p, and of p_lm, of a token per position."""
+        log_lm: Floats = self.logits[np.arange(len(tokens)), tokens] - self.normals
+        same = self.tokens == tokens[:, None]
+        same &= np.arange(self.tokens.shape[1]) < self.counts[:, None]
+        added = np.where(same, self.extra, 0.0).sum(axis=1)
+        with np.errstate(divide="ignore"):
+            return np.log(self.shares * np.exp(log_lm) + added), log_lm
+
+
+@compiled
+def add_extra(
+    p: Floats,
+    shares: Floats,
+    tokens: NDArray[np.int32],
+    extra: Floats,
+    counts: NDArray[np.int64],
+) -> None:
+    """Make p of p_lm, in place."""
+    for i in range(p.shape[0]):
+        p[i] *= shares[i]
+        for j in range(counts[i]):
+            p[i, tokens[i, j]] += extra[i, j]
+
+
+@compiled
+def most_probable(
+    shares: Floats,
+    logits: NDArray[np.float32],
+    normals: Floats,
+    favourites: NDArray[np.int64],
+    tokens: NDArray[np.int32],
+    extra: Floats,
+    counts: NDArray[np.int64],
+    chosen: NDArray[np.int32],
+) -> None:
+    """Fill in the most probable token: the LM's favourite, or one that something is added to."""
+    for i in range(shares.shape[0]):
+        token = favourites[i]
+        most = shares[i] * math.exp(np.float64(logits[i, token]) - normals[i])
+        for j in range(counts[i]):
+            other = np.int64(tokens[i, j])
+            p = shares[i] * math.exp(np.float64(logits[i, other]) - normals[i]) + extra[i, j]
+            if p > most or (p == most and other < token):
+                most, token = p, other
+        chosen[i] = token
+
+
+def choose(
+    mixtures: Mixtures,
+    choosing: Choosing,
+    keys: NDArray[np.uint64],
+    before: list[NDArray[np.int32]] | None,
+) -> NDArray[np.int32]:
+    """A token per position; `keys` are those of `position_keys`.
+
+    `before` are the texts so far, if choosing looks back.
+    """
+    chosen = np.empty(len(mixtures.shares), np.int32)
+    if not choosing.do_sample and before is None:
+        most_probable(*mixtures, chosen)
+        return chosen
+    for row, weight in enumerate(mixtures.dense()):
+        if before is not None:
+            with np.errstate(divide="ignore"):
+                scores = np.log(weight) + mixtures.normals[row]
+            scores = choosing.scores(scores, before[row])
+            weight = np.exp(scores - scores.max())
+        if choosing.do_sample:
+            cut(weight, choosing)
+            chosen[row] = race(weight, keys[row])
+        else:
+            chosen[row] = weight.argmax()
+    return chosen
+
+
+def penalise(scores: Floats, before: NDArray[np.int32], penalty: float) -> None:
+    """Make tokens of the text before less probable (more, if the penalty is below 1), in place."""
+    tokens = np.unique(before)
+    score = scores[tokens]
+    scores[tokens] = np.where(score < 0, score * penalty, score / penalty)
+
+
+def cut(weight: Floats, choosing: Choosing) -> None:
+    """Heat, then leave the most probable tokens alone, in place; what is left need not sum to 1."""
+    if choosing.temperature != 1:
+        # Relative to the largest one, or all could vanish.
+        np.power(weight / weight.max(), 1 / choosing.temperature, out=weight)
+    if choosing.top_k is not None and choosing.top_k < len(weight):
+        least = np.partition(weight, -choosing.top_k)[-choosing.top_k]
+        weight[weight < least] = 0.0
+    if choosing.top_p < 1:
+        weight[weight < _least_of_top(weight, choosing.top_p)] = 0.0
+
+
+def _least_of_top(weight: Floats, top_p: float) -> float:
+    """The smallest of the largest weights that have a share of `top_p` together."""
+    total = weight.sum()
+    # Weights below this share of the rest have less than the rest together.
+    heavy = np.sort(weight[weight >= (1 - top_p) * total / len(weight)])[::-1]
+    place = int(np.searchsorted(np.cumsum(heavy), top_p * total))
+    return float(heavy[min(place, len(heavy) - 1)])
+
+
+@compiled
+def race(weights: Floats, key: np.uint64) -> Whole:
+    """The token that finishes first; its chance is its share of the weights."""
+    best, token = 0.0, 0
+    for i in range(weights.shape[0]):
+        if weights[i] > 0.0:
+            uniform = _uniform(key, i)
+            # The time -log(uniform) is 1 - uniform at least: most need no logarithm.
+            if weights[i] > best * (1.0 - uniform):
+                speed = weights[i] / -math.log(uniform)
+                if speed > best:
+                    best, token = speed, i
+    return token
+
+
+@compiled
+def _uniform(key: np.uint64, token: Whole) -> float:
+    """A number in (0, 1), by SplitMix64."""
+    mixed = key + np.uint64(token + 1) * np.uint64(0x9E3779B97F4A7C15)
+    mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    mixed ^= mixed >> np.uint64(31)
+    made: float = (np.float64(mixed >> np.uint64(11)) + 0.5) / 9007199254740992.0
+    return made
+
+
+def position_keys(seed: int, texts: NDArray[np.uint64], positions: Rows) -> NDArray[np.uint64]:
+    """What the random numbers of positions come from; `texts` tells texts apart."""
+    mixed = texts + np.uint64(seed * _STEP % (1 << 64))
+    for part in (positions.astype(np.uint64), np.uint64(1)):
+        mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9) + part
+        mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return mixed

@@ -1,0 +1,1 @@
+"""The paper's experiments at a size of one's own, and their figures beside the paper's."""

@@ -1,0 +1,221 @@
+"""Generating with the automaton: against the LM's own `generate`, undrafted, searching always.
+
+    python -m tests.benchmarks.generation law.store --text law/test.en [--method retomaton ...]
+    python -m tests.benchmarks.generation --small
+
+The store needs a calibration, or `--lam` and `--temperature` for a method without a network.
+Prompts are the first tokens of documents of the text. The peers are transformers' `generate` with
+the same model and cache, and with prompt lookup on top; all decode greedily, as many tokens, and
+end by themselves. Everything runs in one thread and is timed by the CPU seconds of this process,
+so that a busy machine blurs it less. Every way is run twice, in turns, and its faster run counts.
+Without a store it says so and ends; `--small` makes one, only to show that all of this works.
+"""
+
+import argparse
+import tempfile
+import time
+from collections import defaultdict
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
+
+import faiss
+import numpy as np
+import torch
+
+from retomaton_dist.generation.loaded import load
+from tests.benchmarks.small_store import build_small
+
+PROMPT_TOKENS, BATCH, LOOKUP = 24, 8, 10
+ROUNDS = 2
+SMALL = {"method": "retomaton", "lam": 0.5, "temperature": 8.0, "tau": 4.0}
+
+
+@dataclass(frozen=True)
+class Speed:
+    """Tokens per CPU second of one way to generate, and what stands beside it."""
+
+    tokens: int
+    seconds: float
+    forwards: int | None = None
+    searches: int = 0
+    drafted: int = 0
+    accepted: int = 0
+
+    @property
+    def rate(self):
+        return self.tokens / self.seconds
+
+    def beside(self):
+        if self.forwards is None:
+            return ""
+        share = self.accepted / self.drafted if self.drafted else 0
+        return (
+            f"{self.tokens / self.forwards:6.2f} tokens per forward pass, "
+            f"{self.searches / self.tokens:.3f} searches per token"
+        ) + (f", {share:.2f} of {self.drafted:,} drafted accepted" if self.drafted else "")
+
+
+def ours(lm, groups, new, draft, **asked):
+    """Generate for groups of prompts, one after the other."""
+    begun = time.process_time()
+    efforts = [
+        lm.generate(group, max_new_tokens=new, draft=draft, **asked)[0].effort for group in groups
+    ]
+    seconds = time.process_time() - begun
+    names = ("forwards", "searches", "drafted", "accepted")
+    tokens, *beside = (
+        sum(getattr(effort, name) for effort in efforts) for name in ("tokens", *names)
+    )
+    return Speed(tokens, seconds, *beside)
+
+
+def peer(lm, groups, new, **options):
+    """transformers' own `generate` with the store's model."""
+    eos, begun, tokens = lm.tokenizer.eos, time.process_time(), 0
+    prefix = lm.store.corpus().prefix
+    for group in groups:
+        inputs = torch.tensor([([] if prefix is None else [prefix]) + list(row) for row in group])
+        made = lm.lm.model.generate(
+            inputs,
+            attention_mask=torch.ones_like(inputs),
+            max_new_tokens=new,
+            do_sample=False,
+            pad_token_id=eos or 0,
+            **options,
+        )
+        for row in made[:, inputs.shape[1] :].tolist():
+            tokens += row.index(eos) + 1 if eos in row else len(row)
+    return Speed(tokens, time.process_time() - begun)
+
+
+def prompts_of(lm, path, count):
+    """The first tokens of documents that have more."""
+    lines = Path(path).read_text(encoding="utf-8").splitlines()
+    encoded = (lm.tokenizer.encode([line])[0][0] for line in lines if line.strip())
+    long_enough = (tokens for tokens in encoded if len(tokens) >= PROMPT_TOKENS + 8)
+    found = [tokens[:PROMPT_TOKENS].tolist() for tokens in islice(long_enough, 4 * count)]
+    chosen = np.random.default_rng(0).permutation(len(found))[:count]
+    return [found[number] for number in chosen], [line for line in lines if line.strip()][:count]
+
+
+def measure(given):
+    torch.set_num_threads(1)
+    faiss.omp_set_num_threads(1)
+    chosen = {"method": given.method, "lam": given.lam, "temperature": given.temperature}
+    lm = load(given.store, foss=given.foss, tau=given.tau, **chosen)
+    prompts, held_out = prompts_of(lm, given.text, given.prompts)
+    spec = lm.point.spec
+    always = replace(lm, point=replace(lm.point, spec=replace(spec, tau=float("inf"))))
+    alone = [[prompt] for prompt in prompts]
+    together = [prompts[i : i + BATCH] for i in range(0, len(prompts), BATCH)]
+    new, drawn = given.tokens, {"do_sample": True, "top_p": 0.9, "seed": 1}
+    ways = {
+        "plain generate": lambda: peer(lm, alone, new),
+        "prompt lookup": lambda: peer(lm, alone, new, prompt_lookup_num_tokens=LOOKUP),
+        "undrafted": lambda: ours(lm, alone, new, 0),
+        "drafted": lambda: ours(lm, alone, new, "auto"),
+        "search at every token": lambda: ours(always, alone, new, 0),
+        "sampled, undrafted": lambda: ours(lm, alone, new, 0, **drawn),
+        "sampled, drafted": lambda: ours(lm, alone, new, "auto", **drawn),
+        f"plain generate, batch {BATCH}": lambda: peer(lm, together, new),
+        f"undrafted, batch {BATCH}": lambda: ours(lm, together, new, 0),
+        f"drafted, batch {BATCH}": lambda: ours(lm, together, new, "auto"),
+        f"plain generate, batch {BATCH}, one token": lambda: peer(lm, together, 1),
+        f"undrafted, batch {BATCH}, one token": lambda: ours(lm, together, 1, 0),
+    }
+    print(f"{lm}; {len(prompts)} prompts of {PROMPT_TOKENS} tokens, {new} new ones at most")
+    ours(lm, alone[:1], new, "auto")
+    speeds = run_all(ways)
+    for name, speed in speeds.items():
+        print(f"{name:28}{speed.rate:8.1f} tokens/CPU s  {speed.beside()}")
+    ratios(speeds)
+    per_pass(speeds, len(together) * (new - 1))
+    compare_perplexity(lm, held_out)
+
+
+def compare_perplexity(lm, held_out):
+    scored = lm.score(held_out)
+    tokens = sum(len(one.tokens) for one in scored)
+    log_p, log_lm = (
+        sum(float(getattr(one, name).sum()) for one in scored) for name in ("log_p", "log_lm")
+    )
+    perplexities = np.exp([-log_p / tokens, -log_lm / tokens])
+    print("perplexity on {:,} tokens: {:.1f}, of the LM alone {:.1f}".format(tokens, *perplexities))
+
+
+def run_all(ways):
+    """Every way in turn, several times; the fastest run of each."""
+    found = defaultdict(list)
+    for _ in range(ROUNDS):
+        for name, way in ways.items():
+            found[name].append(speed := way())
+            print(f"  {name}: {speed.tokens} tokens in {speed.seconds:.1f} s", flush=True)
+    return {name: max(runs, key=lambda speed: speed.rate) for name, runs in found.items()}
+
+
+def ratios(speeds):
+    """The goals, each beside what came of it."""
+    together = f", batch {BATCH}"
+    slower = speeds[f"plain generate{together}"].rate / speeds[f"undrafted{together}"].rate - 1
+    print(f"walking without drafts adds per token at batch {BATCH}: {slower:+.1%} (goal: <= 25 %)")
+    for name, other, goal in (
+        ("drafted", "undrafted", "1.3 on law, 0.95 on any text"),
+        ("sampled, drafted", "sampled, undrafted", "0.95 on any text"),
+        (f"drafted{together}", f"undrafted{together}", "0.95 on any text"),
+        ("drafted", "search at every token", "2.5"),
+        ("drafted", "prompt lookup", "above 1"),
+        ("drafted", "plain generate", "1 on law"),
+        (f"drafted{together}", f"plain generate{together}", "none"),
+    ):
+        ratio = speeds[name].rate / speeds[other].rate
+        print(f"{name} against {other}: {ratio:.2f} times (goal: {goal})")
+
+
+def per_pass(speeds, plain_passes):
+    """What walking adds to a forward pass, prompts aside: their walk counts once, in `one token`.
+
+    Texts that have ended are no part of later passes, which favours whoever ends first.
+    """
+    together = f", batch {BATCH}"
+    plain, ours = speeds[f"plain generate{together}"], speeds[f"undrafted{together}"]
+    first = [speeds[f"{name}{together}, one token"] for name in ("plain generate", "undrafted")]
+    passes = ours.forwards - first[1].forwards
+    each = (
+        (plain.seconds - first[0].seconds) / plain_passes,
+        (ours.seconds - first[1].seconds) / max(1, passes),
+    )
+    print(
+        f"walking without drafts adds per forward pass at batch {BATCH}, prompts aside: "
+        f"{each[1] / each[0] - 1:+.1%} ({1000 * each[0]:.1f} and {1000 * each[1]:.1f} ms; "
+        f"{ours.tokens / ours.forwards:.1f} of {BATCH} texts on average)"
+    )
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("store", nargs="?")
+    parser.add_argument("--text", help="what prompts are taken from: a document per line")
+    parser.add_argument("--method", default="retomaton+lambda")
+    parser.add_argument("--foss", type=float)
+    parser.add_argument("--tau", type=float)
+    parser.add_argument("--lam", type=float)
+    parser.add_argument("--temperature", type=float)
+    parser.add_argument("--prompts", type=int, default=16)
+    parser.add_argument("--tokens", type=int, default=64)
+    parser.add_argument("--small", action="store_true", help="a store made on the spot, no figures")
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        if given.small:
+            made = build_small(Path(folder))
+            given.store, given.text, given.prompts, given.tokens = made.path, made.text, 2, 8
+            for name, value in SMALL.items():
+                setattr(given, name, value)
+        if given.store and given.text:
+            measure(given)
+        else:
+            print("no store and --text were named: nothing is measured")
+
+
+if __name__ == "__main__":
+    main()

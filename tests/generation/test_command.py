@@ -1,0 +1,155 @@
+"""`retomaton generate`: what it prints, what it explains, and what it refuses."""
+
+import re
+
+import numpy as np
+import pytest
+
+import retomaton_dist as rd
+from retomaton_dist.cli.generated import kind_of
+from retomaton_dist.generation.explaining import explain
+from tests.cli.checks import check_refused
+from tests.generation.stores import QUIET, loaded
+
+CONSTANTS = ("--method", "retomaton", "--tau", 4, "--lambda", 0.6, "--temperature", 8)
+CLOSING = re.compile(
+    r"\d+ tokens in [\d.]+ s, [\d.]+ tokens/s; FoSS [\d.]+, [\d,]+ searches; "
+    r"\d+ of \d+ drafted tokens accepted, [\d.]+ tokens per forward pass"
+)
+
+
+@pytest.fixture(scope="module")
+def store(store_of):
+    return store_of("gpt2")
+
+
+@pytest.fixture(scope="module")
+def lm(store):
+    return loaded(store)
+
+
+@pytest.fixture(scope="module")
+def expected(store):
+    """What Python generates for a prompt with the walk that the command takes."""
+    from retomaton_dist.generation.loaded import load
+
+    lm = load(store, method="retomaton", tau=4, lam=0.6, temperature=8.0)
+
+    def text(prompt, **asked):
+        return lm.generate([prompt], max_new_tokens=10, **asked)[0]
+
+    return text
+
+
+def test_a_text_is_printed_behind_its_prompt(command, store, expected):
+    result = command("generate", store, "--prompt", "the law", "--max-new-tokens", 10, *CONSTANTS)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout == f"the law{expected('the law').text}\n"
+    described, closing = result.stderr.splitlines()[-2:]
+    assert described.startswith("retomaton of ")
+    assert CLOSING.fullmatch(closing)
+
+
+def test_every_line_of_a_file_is_a_prompt(command, store, expected, tmp_path):
+    prompts = tmp_path / "prompts.txt"
+    prompts.write_text("the law\n\nof\n")
+    chosen = ("--prompts", prompts, "--max-new-tokens", 10, "--draft", 0)
+    result = command("generate", store, *chosen, *CONSTANTS)
+    wanted = [f"{prompt}{expected(prompt).text}" for prompt in ("the law", "of")]
+    assert result.stdout == "\n".join(wanted) + "\n"
+    assert " 0 of 0 drafted tokens" in result.stderr
+
+
+def test_lines_are_taken_from_standard_input(command, store, expected, monkeypatch):
+    monkeypatch.setattr("sys.stdin", iter(["the law\n"]))
+    result = command("generate", store, "-", "--max-new-tokens", 10, *CONSTANTS)
+    assert result.stdout == f"the law{expected('the law').text}\n"
+
+
+def test_a_seed_draws_the_text_that_python_draws(command, store, expected):
+    drawn = ("--do-sample", "--seed", 5, "--max-new-tokens", 10)
+    result = command("generate", store, "--prompt", "the law", *drawn, *CONSTANTS)
+    assert result.stdout == f"the law{expected('the law', do_sample=True, seed=5).text}\n"
+
+
+def test_an_explained_text_has_a_row_per_token_with_its_mark_and_source(command, store, expected):
+    asked = ("--prompt", "the law", "--max-new-tokens", 10, "--explain", "--sources", 2)
+    result = command("generate", store, *asked, *CONSTANTS)
+    text = expected("the law")
+    head = result.stdout.index("token\n")
+    rows = [row for row in result.stdout[head:].splitlines()[1:] if re.match(r" *[SUWL]D? ", row)]
+    assert len(rows) == len(text.tokens)
+    assert "S searched, U looked up by suffix, W walked to" in result.stdout
+    assert any("corpus.txt" in row for row in rows)
+    for row, log_p, searched in zip(rows, text.log_probabilities, text.searched, strict=True):
+        mark, shown = row.split()[:2]
+        assert float(shown) == pytest.approx(np.exp(log_p), abs=1e-3)
+        assert mark[0] in ("SL" if searched else "UWL")
+
+
+def test_a_token_is_the_lms_where_the_automaton_made_it_no_likelier():
+    assert kind_of(-2.0, -1.0, searched=True, matched=0) == "LM"
+    assert kind_of(-1.0, -2.0, searched=True, matched=0) == "searched"
+    assert kind_of(-1.0, -2.0, searched=False, matched=3) == "looked up"
+    assert kind_of(-1.0, -2.0, searched=False, matched=0) == "walked"
+
+
+@pytest.mark.parametrize("chosen", [{}, {"method": "retomaton+suffix", "sigma": 2.0}])
+def test_sources_are_entries_with_the_token_and_what_is_before_them(store, chosen):
+    lm = loaded(store, **chosen)
+    prompt = lm.tokenizer.encode(["the law of"])[0][0]
+    text = lm.generate([prompt.tolist()], max_new_tokens=8)[0]
+    whole = np.concatenate([prompt, text.tokens])
+    found = explain(lm, whole, len(prompt), most=3)
+    assert len(found) == len(text.tokens)
+    corpus = lm.store.corpus()
+    for token, support in zip(text.tokens, found, strict=True):
+        assert 0 <= support.alike <= support.candidates
+        distances = [source.distance for source in support.sources]
+        assert distances == sorted(distances)
+        for source in support.sources:
+            assert corpus.values(source.entry, source.entry + 1)[0] == token
+            assert (
+                source.position
+                == source.entry - corpus.first_entries[corpus.document_of(source.entry)]
+            )
+
+
+def test_the_lm_alone_has_no_sources(store):
+    lm = loaded(store, method="lm", tau=None, lam=None, temperature=None)
+    found = explain(lm, np.array([3, 4, 5], np.int32), 1, most=2)
+    assert [(one.candidates, one.sources) for one in found] == [(0, ()), (0, ())]
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ([], "give --prompt TEXT, or --prompts FILE"),
+        (["--prompt", "a", "--prompts", "b"], "give --prompt TEXT, or --prompts FILE"),
+        (["--prompt", " "], "--prompt is empty"),
+        (["--prompts", "nowhere.txt"], "cannot read --prompts nowhere.txt"),
+        (["other.store", "--prompt", "a"], "name one store"),
+        (["--prompt", "a", "--num-beams", 2, "--draft", 3], "beams are not drafted"),
+        (["--prompt", "a", "--top-p", 2], "--top-p 2"),
+        (["--prompt", "a", "--max-new-tokens", 0], "--max-new-tokens 0"),
+        (["--prompt", "a", "--method", "best"], "method 'best': choose from lm"),
+        (["--prompt", "a", "--tau", 0.5], "--tau 0.5"),
+        (["--prompt", "a", "--foss", 1.5], "--foss 1.5"),
+        (["--prompt", "a"], "no calibration"),
+    ],
+)
+def test_bad_input_is_one_line(command, store, given, said):
+    check_refused(command("generate", store, *given), said)
+
+
+def test_a_file_of_blanks_is_refused(command, store, tmp_path):
+    (tmp_path / "blank.txt").write_text("\n \n")
+    refused = command("generate", store, "--prompts", tmp_path / "blank.txt", *CONSTANTS)
+    check_refused(refused, "no prompt in it")
+
+
+def test_a_store_that_is_not_finished_is_refused_with_what_finishes_it(command, store, tmp_path):
+    chosen = {"corpus": str(store.parent / "corpus.txt"), "split": "line"}
+    rd.tokenize(tmp_path / "a.store", model=str(store.parent / "model"), **chosen, **QUIET)
+    refused = command("generate", tmp_path / "a.store", "--prompt", "a", *CONSTANTS)
+    check_refused(refused, "has no automaton", "retomaton compile")

@@ -1,0 +1,119 @@
+"""Drafts are as long as pays: by what stood so far, and by what forward passes took."""
+
+import numpy as np
+import pytest
+
+from retomaton_dist.generation.draft_length import (
+    LENGTHS,
+    Acceptance,
+    DraftLength,
+    PassCost,
+    best_length,
+)
+
+MOST = LENGTHS[-1]
+SURE, HOPELESS = np.full((1, MOST), 0.97), np.full((1, MOST), 0.02)
+
+
+def cost(width):
+    return 1 + 0.1 * (width - 1)
+
+
+def simulate(truth, rise, steps=600, rows=1):
+    """Seconds with and without drafts: tokens stand with chance `truth` each, passes cost `rise`.
+
+    The estimates know nothing of either at first.
+    """
+    random, length, known = np.random.default_rng(0), DraftLength(), Acceptance()
+    support, shares = np.full((rows, MOST), 20), np.full((rows, MOST), 0.5)
+    seconds, tokens = 0.0, 0
+    for _ in range(steps):
+        drafted = length.choose(known.expected(support, shares))
+        stands = random.random((rows, drafted)) < truth
+        accepted = np.cumprod(stands, axis=1).sum(axis=1).astype(np.int64)
+        took = 1 + rise * drafted
+        asked = np.full(rows, drafted)
+        known.learn(support, shares, asked, accepted)
+        length.learn(asked, accepted, 1 + drafted, took)
+        seconds += took
+        tokens += rows + int(accepted.sum())
+    return seconds * rows / tokens
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_best_length_has_most_expected_tokens_per_time(seed):
+    random = np.random.default_rng(seed)
+    chances = np.minimum.accumulate(random.random((3, MOST)), axis=1)
+    speeds = {
+        length: (3 + sum(chances[row, place] for row in range(3) for place in range(length)))
+        / cost(1 + length)
+        for length in LENGTHS
+    }
+    assert best_length(chances, MOST, cost) == max(speeds, key=speeds.__getitem__)
+
+
+def test_sure_drafts_are_long_and_hopeless_ones_are_not_made():
+    assert best_length(SURE, MOST, cost) == MOST
+    assert best_length(HOPELESS, MOST, cost) == 0
+    assert best_length(np.zeros((2, MOST)), 0, cost) == 0
+
+
+def test_drafts_that_stand_save_most_of_the_time():
+    assert simulate(truth=0.9, rise=0.05) < 0.35
+
+
+def test_drafts_that_fall_cost_next_to_nothing():
+    assert simulate(truth=0.0, rise=0.1) < 1.03
+
+
+def test_drafts_that_stand_are_not_made_where_a_wider_pass_costs_more_than_it_gives():
+    assert simulate(truth=0.6, rise=0.7) < 1.05
+
+
+def test_a_length_that_is_fixed_is_kept_whatever_the_chances():
+    assert DraftLength(3).choose(HOPELESS) == 3
+    assert DraftLength(0).choose(SURE) == 0
+
+
+def test_drafting_that_did_not_pay_is_tried_again_ever_more_rarely():
+    length, tried = DraftLength(), []
+    for step in range(200):
+        drafted = np.array([length.choose(HOPELESS)])
+        tried += [step] if drafted[0] else []
+        length.learn(drafted, np.array([0]), 1 + int(drafted[0]), cost(1 + int(drafted[0])))
+    assert tried == [17, 49, 113]
+
+
+def test_chances_follow_what_stood_by_what_spoke_for_it():
+    known = Acceptance()
+    support, shares = np.array([[9, 9], [1, 1]]), np.array([[1.0, 0.5], [0.3, 0.3]])
+    for _ in range(200):
+        known.learn(support, shares, np.array([2, 2]), np.array([1, 0]))
+    chances = known.expected(support, shares)
+    assert chances[0, 0] > 0.9
+    assert chances[0, 1] < 0.1
+    assert (chances[1] < 0.1).all()
+
+
+def test_what_nothing_speaks_for_has_no_chance():
+    assert Acceptance().expected(np.array([[3, 0]]), np.array([[1.0, 0.0]]))[0, 1] == 0
+
+
+def test_costs_follow_what_passes_took_though_the_machine_changes_its_speed():
+    known, random = PassCost(), np.random.default_rng(0)
+    for step in range(600):
+        width = int(random.choice([1, 5, 9]))
+        speed = 1.0 if step < 300 else 3.0
+        known.learn(width, speed * (1 + 0.2 * (width - 1)))
+    assert known.ratio(1) == 1
+    assert known.ratio(5) == pytest.approx(1.8, rel=0.1)
+    assert known.ratio(9) == pytest.approx(2.6, rel=0.1)
+
+
+def test_one_strange_pass_moves_little():
+    known = PassCost()
+    for _ in range(100):
+        known.learn(1, 1.0)
+        known.learn(5, 1.5)
+    known.learn(5, 1000.0)
+    assert known.ratio(5) == pytest.approx(1.65, rel=0.1)

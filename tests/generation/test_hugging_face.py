@@ -1,0 +1,83 @@
+"""A store inside transformers' own `generate`: people keep their code."""
+
+import numpy as np
+import pytest
+import torch
+from transformers import AutoModelForCausalLM, LogitsProcessor, LogitsProcessorList
+
+from retomaton_dist.errors import BadInput
+from tests.generation.stores import loaded, save_model
+
+
+@pytest.fixture(scope="module")
+def lm(store_of):
+    return loaded(store_of("gpt2"))
+
+
+@pytest.fixture(scope="module")
+def model(store_of):
+    """The same weights, loaded by the user."""
+    return AutoModelForCausalLM.from_pretrained(store_of("gpt2").parent / "model").eval()
+
+
+def ids_of(lm, texts):
+    """Rows as tokenizers of transformers make them: BOS first, padded on the left."""
+    rows = [[lm.tokenizer.bos, *lm.tokenizer.encode([text])[0][0].tolist()] for text in texts]
+    longest = max(map(len, rows))
+    ids = torch.tensor([[0] * (longest - len(row)) + row for row in rows])
+    mask = torch.tensor([[0] * (longest - len(row)) + [1] * len(row) for row in rows])
+    return {"input_ids": ids, "attention_mask": mask}
+
+
+@pytest.mark.parametrize("chosen", [{"do_sample": False}, {"do_sample": False, "num_beams": 3}])
+def test_it_gives_the_texts_of_our_own_generate(lm, model, lines, chosen):
+    texts = [lines[400], lines[401][:3]]
+    inputs = ids_of(lm, texts)
+    found = model.generate(
+        **inputs, max_new_tokens=9, pad_token_id=0, custom_generate=lm.custom_generate, **chosen
+    )
+    ours = {"num_beams": chosen.get("num_beams", 1)}
+    for row, text in zip(found, lm.generate(texts, max_new_tokens=9, **ours), strict=True):
+        new = row[inputs["input_ids"].shape[1] :].tolist()
+        assert new[: len(text.tokens)] == text.tokens.tolist()
+        assert set(new[len(text.tokens) :]) <= {0}
+
+
+def test_with_lambda_0_every_option_of_transformers_does_what_it_does(store_of, model, lines):
+    plain = loaded(store_of("gpt2"), lam=0.0)
+    inputs = ids_of(plain, [lines[402][:9]])
+    asked = {"max_new_tokens": 6, "min_new_tokens": 5, "no_repeat_ngram_size": 2, "pad_token_id": 0}
+    asked |= {"repetition_penalty": 1.4, "suppress_tokens": [5, 6], "do_sample": False}
+    expected = model.generate(**inputs, **asked)
+    found = model.generate(**inputs, **asked, custom_generate=plain.custom_generate)
+    assert found.tolist() == expected.tolist()
+
+
+class Only(LogitsProcessor):
+    """Forbids all tokens but one."""
+
+    def __call__(self, input_ids, scores):
+        return torch.where(torch.arange(scores.shape[1]) == 42, scores, -torch.inf)
+
+
+def test_processors_of_the_user_see_the_mixture_and_seeds_repeat(lm, model, lines):
+    inputs, asked = ids_of(lm, [lines[403]]), {"max_new_tokens": 5, "pad_token_id": 0}
+    with_store = {"custom_generate": lm.custom_generate, **asked}
+    forced = model.generate(
+        **inputs, **with_store, do_sample=False, logits_processor=LogitsProcessorList([Only()])
+    )
+    assert forced[0, -5:].tolist() == [42] * 5
+    sampled = [
+        model.generate(
+            **inputs, **with_store, do_sample=True, num_return_sequences=3, top_k=50, seed=seed
+        ).tolist()
+        for seed in (1, 1, 2)
+    ]
+    assert sampled[0] == sampled[1] != sampled[2]
+    assert len(np.unique(sampled[0], axis=0)) > 1
+
+
+def test_a_model_with_other_weights_is_refused(lm, tmp_path, lines):
+    other = AutoModelForCausalLM.from_pretrained(save_model("mistral", tmp_path / "other"))
+    with pytest.raises(BadInput, match="other weights"):
+        other.generate(**ids_of(lm, lines[:1]), custom_generate=lm.custom_generate)

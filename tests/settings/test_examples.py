@@ -1,0 +1,50 @@
+"""The example files: each is a whole build and a whole evaluation, as their commands read them."""
+
+import re
+
+import pytest
+
+from retomaton_dist.cli.main import COMMANDS
+from retomaton_dist.settings.entrances import (
+    FLAGGED,
+    GROUPS,
+    make_group,
+    read_file,
+    walk_settings,
+    with_tables,
+)
+from tests.conftest import ROOT
+
+EXAMPLES = sorted((ROOT / "docs/examples").glob("*.toml"))
+
+
+def test_there_is_one_for_a_laptop_a_gpu_box_and_a_gpu_cluster():
+    assert [path.stem for path in EXAMPLES] == ["gpu-box", "gpu-cluster", "laptop"]
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_it_says_all_that_a_build_and_an_evaluation_need(path):
+    tables = read_file(path)
+    groups = {name: make_group(GROUPS[name], {}, tables.get(name)) for name in (*FLAGGED, "serve")}
+    built = with_tables([groups[name] for name in FLAGGED], tables)
+    assert tables["store"].endswith(".store")
+    evaluate = make_group(GROUPS["evaluate"], {}, tables["evaluate"])
+    assert set(evaluate.text).isdisjoint(evaluate.calibrate_on)
+    assert walk_settings(evaluate.preset, tables.get("walk", {})).k > 0
+    assert built.compile.states == built.cluster.clustering
+    assert built.workers.address == ""
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_its_comments_call_commands_that_there_are(path):
+    called = re.findall(r"^#   retomaton (?:submit )?(\S+)(.*)", path.read_text(), re.MULTILINE)
+    assert {"build", "eval"} <= {name for name, _ in called} <= set(COMMANDS)
+    files = re.findall(r"docs/examples/\S+\.toml", path.read_text())
+    assert {ROOT / name for name in files} == {path}
+
+
+def test_the_clusters_file_names_only_paths_that_a_job_finds():
+    tables = read_file(ROOT / "docs/examples/gpu-cluster.toml")
+    evaluate = tables["evaluate"]
+    paths = [tables["store"], *tables["corpus"]["corpus"], *evaluate["text"]]
+    assert all(path.startswith("/") for path in [*paths, *evaluate["calibrate_on"]])
