@@ -39,7 +39,7 @@ def test_a_job_evaluates_a_text_and_its_log_shows_progress_and_the_table(
     assert job["code"] == 0
     assert "score: " in job["log"]
     assert "(100%)" in job["log"]
-    assert "against kNN-LM" in job["log"]
+    assert "matched baseline" in job["log"]
     assert f"report: {out / 'report.html'}" in job["log"]
     here = evaluate_here(walkable_store.path, tmp_path / "here", {"text": str(text)}, **CHOSEN)
     assert Store.open(out / "text").stage("score").digest == score_digest(here)
