@@ -76,8 +76,11 @@ def check_surroundings(crew: Crew, writes: Path, reads: Sequence[Path]) -> None:
 
 
 def check_models(crew: Crew, spec: ModelSpec, seconds: float) -> None:
-    """Refuse nodes that do not have the model, or have another one; they have so many seconds."""
-    found = _on_every_node(crew, partial(check_model, spec), seconds)
+    """Refuse nodes that do not have the model, or have another one.
+
+    They have so many seconds, two minutes at least: libraries must be loaded there first.
+    """
+    found = _on_every_node(crew, partial(check_model, spec), max(seconds, LOOK_SECONDS))
     _refuse([(name, problem) for name, problem in found if problem is not None])
 
 
