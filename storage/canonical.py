@@ -48,6 +48,7 @@ def write(path: Path, value: Json) -> None:
 
 def read(path: Path, remedy: str) -> Json:
     """Read and check the file; `remedy` is what the user should do if it is damaged."""
+    files.check_plain(path)
     return parse(path.read_bytes(), path, remedy)
 
 

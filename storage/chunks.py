@@ -4,6 +4,7 @@ Zarr by itself reads a missing chunk as zeros and writes without flushing. Here 
 not there is an error, and every write goes through `storage.files` and leaves its digest.
 """
 
+import contextlib
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,7 @@ class ChunkStore(LocalStore):
         byte_range: ByteRequest | None = None,
     ) -> Buffer | None:
         """Read as `LocalStore` does, but never let a missing chunk pass for an empty one."""
+        self._check_plain(key)
         found = super().get_sync(key, prototype=prototype, byte_range=byte_range)
         return self._present(key, found)
 
@@ -41,8 +43,13 @@ class ChunkStore(LocalStore):
         byte_range: ByteRequest | None = None,
     ) -> Buffer | None:
         """Read as `LocalStore` does, but never let a missing chunk pass for an empty one."""
+        self._check_plain(key)
         found = await super().get(key, prototype, byte_range)
         return self._present(key, found)
+
+    def _check_plain(self, key: str) -> None:
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            files.check_plain(self.root / key)
 
     def set_sync(self, key: str, value: Buffer) -> None:
         """Write durably and remember the digest."""

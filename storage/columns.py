@@ -30,6 +30,7 @@ def write_columns(path: Path, columns: Mapping[str, NDArray[Any]]) -> FileDigest
 def map_batch(path: Path) -> pa.RecordBatch:
     """Map an Arrow file of one batch; what cannot be such a file is damage."""
     try:
+        files.check_plain(path)
         reader = pa.ipc.open_file(pa.memory_map(str(path)))
         batches = reader.num_record_batches
         batch = reader.get_batch(0) if batches == 1 else None

@@ -9,6 +9,7 @@ import errno
 import hashlib
 import io
 import os
+import stat
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -102,8 +103,16 @@ def write(path: Path, data: Any) -> FileDigest:
     return file.result
 
 
+def check_plain(path: Path) -> None:
+    """Raise OSError if a pipe, a socket or a device lies there: reading it might never end."""
+    mode = path.stat().st_mode
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+        raise OSError(errno.EINVAL, "it is a pipe or a device, not a file", str(path))
+
+
 def digest_of(path: Path) -> FileDigest:
     """Read `path` once, in blocks, and return its digest and size."""
+    check_plain(path)
     result = hashlib.sha256()
     size = 0
     with path.open("rb", buffering=0) as file:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from storage.errors import StoreLocked, WriteFailed
-from storage.files import clear_errors
+from storage.files import check_plain, clear_errors
 
 LOCK_NAME = "store.lock"
 
@@ -41,7 +41,8 @@ def owner(folder: Path) -> str | None:
     """Name the process that is writing the store now, or None."""
     path = folder / LOCK_NAME
     try:
-        descriptor = os.open(path, os.O_RDONLY)
+        # Not to be waited for, should it be a pipe.
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     except FileNotFoundError:
         return None
     try:
@@ -139,6 +140,7 @@ def _describe(path: Path) -> str:
 def _name(path: Path) -> dict[str, Any]:
     """What the owner wrote about itself; empty if that cannot be read."""
     try:
+        check_plain(path)
         name = json.loads(path.read_bytes())
     except (OSError, ValueError):
         return {}

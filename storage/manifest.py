@@ -7,7 +7,7 @@ from typing import Any, Literal
 from storage import canonical
 from storage.canonical import Json
 from storage.errors import ConfigMismatch, DamagedStore, NotAStore, StageMissing
-from storage.files import FileDigest
+from storage.files import FileDigest, check_plain
 from storage.shaped import (
     Known,
     Rule,
@@ -136,6 +136,7 @@ def read(store: Path) -> Manifest:
     try:
         if not store.is_dir():
             raise NotAStore(f"{store}: no such store; `retomaton extract {store} --help` makes one")
+        check_plain(path)
         data = path.read_bytes()
     except FileNotFoundError:
         raise NotAStore(f"{store} is not a store: it has no {MANIFEST_NAME}") from None

@@ -14,7 +14,7 @@ import shutil
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from storage import canonical
+from storage import canonical, files
 from storage.canonical import Json
 from storage.errors import DamagedStore
 from storage.files import FileDigest
@@ -88,7 +88,9 @@ def read(store: Path, stage: str, unit: int, config_hash: str, attempt: int = 0)
 
 def remove(store: Path, stage: str, unit: int, attempt: int = 0) -> None:
     """Have a unit count as not done."""
-    (folder(store, stage) / name_of(unit, attempt)).unlink(missing_ok=True)
+    path = folder(store, stage) / name_of(unit, attempt)
+    with files.clear_errors(path):
+        path.unlink(missing_ok=True)
 
 
 def discard(store: Path, stage: str) -> None:

@@ -67,6 +67,7 @@ class ScoreWriter:
 def read_facts(path: Path) -> Json:
     """What the writer was told about the file."""
     with _clear_damage(path):
+        files.check_plain(path)
         metadata = parquet.read_schema(path).metadata or {}
         found = json.loads(metadata[_FACTS])
         if not isinstance(found, dict):
@@ -78,6 +79,7 @@ def read_facts(path: Path) -> Json:
 def column_names(path: Path) -> list[str]:
     """Names of a file's columns."""
     with _clear_damage(path):
+        files.check_plain(path)
         return list(parquet.read_schema(path).names)
 
 
@@ -89,6 +91,7 @@ def read_columns(paths: Sequence[Path], names: Sequence[str]) -> dict[str, NDArr
 
 def _read(path: Path, names: Sequence[str]) -> dict[str, NDArray[Any]]:
     with _clear_damage(path):
+        files.check_plain(path)
         table = parquet.read_table(path, columns=list(names), partitioning=None)
         return {name: _unwrap(table.column(name)) for name in names}
 

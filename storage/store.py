@@ -260,7 +260,8 @@ def _remove_temporaries(folder: Path) -> None:
                 f"{entry.path} is a link, and a store holds none: what is written there would lie "
                 f"elsewhere; put the folder or file itself in its place"
             )
-        if entry.name.startswith(".") and entry.name.endswith(files.TEMPORARY):
+        temporary = entry.name.startswith(".") and entry.name.endswith(files.TEMPORARY)
+        if temporary and not entry.is_dir(follow_symlinks=False):
             Path(entry.path).unlink(missing_ok=True)
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from retomaton_dist.checkup.facts import MachineFacts, gather_facts
 from retomaton_dist.checkup.paths import CPU, PathOutcome
 from retomaton_dist.errors import RetomatonError
+from retomaton_dist.runtime.cluster import first_line
 from retomaton_dist.runtime.everywhere import NodeAnswer, nodes, on_nodes
 from retomaton_dist.runtime.session import Session
 from retomaton_dist.settings import WorkerSettings
@@ -151,14 +152,16 @@ class _Echo:
 
 def examine_workers() -> PathOutcome:
     """Start Ray on this machine and have a worker answer."""
-    begun, problem = time.monotonic(), ""
+    begun = time.monotonic()
     try:
         with (
             Session(WorkerSettings(address="local", workers=1)) as session,
             session.pool(_Echo, gpu=False) as pool,
         ):
             answers = [result for _, result in pool.run([7])]
-        assert answers == [7]
+        problem = "" if answers == [7] else f"it answered {answers} instead of [7]"
     except RetomatonError as error:
         problem = str(error)
+    except Exception as error:  # noqa: BLE001 - whatever Ray raises is what is looked for
+        problem = f"{type(error).__name__}: {first_line(error)}"
     return PathOutcome("a worker", RAY, 0.0, 0.0, time.monotonic() - begun, problem)

@@ -1,5 +1,6 @@
 """A check-up for people: a part per node, then what was found."""
 
+import time
 from collections.abc import Iterator, Sequence
 
 from retomaton_dist.checkup.facts import MachineFacts
@@ -31,6 +32,7 @@ def _counted(number: int, what: str) -> str:
 def _node(checkup: NodeCheckup) -> Iterator[str]:
     if checkup.facts:
         yield from _facts(checkup.facts)
+        yield f"{'clock':<12}{_clock(checkup.facts.clock)}, {_late(checkup.late)}"
     if checkup.gpu:
         yield from _gpu(checkup.gpu)
     for outcome in (*checkup.outcomes, *(checkup.gpu.outcomes if checkup.gpu else ())):
@@ -55,6 +57,16 @@ def _facts(facts: MachineFacts) -> Iterator[str]:
             or f"seen, writable, locks hold, {facts.folder.free / GB:.1f} GB free"
         )
         yield f"{'store':<12}{seen}"
+
+
+def _clock(seconds: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(seconds))
+
+
+def _late(seconds: float) -> str:
+    """Below a second it is the answer's way that is measured, not the clock."""
+    told = f"{seconds:+.0f} s from" if abs(seconds) >= 1 else "the same as"
+    return f"{told} whoever asked"
 
 
 def _gpu(gpu: GpuFacts) -> Iterator[str]:

@@ -102,7 +102,8 @@ def _row_groups(number: int, source: Source) -> Iterator[tuple[Piece, int]]:
     try:
         metadata = parquet.read_metadata(source.path)
     except (OSError, pa.ArrowException) as error:
-        raise CorpusError(f"{source.path} is no whole Parquet file: {error}") from error
+        said = " ".join(str(error).split())
+        raise CorpusError(f"{source.path} is no whole Parquet file: {said}") from error
     for group in range(metadata.num_row_groups):
         yield Piece(number, group, group + 1), metadata.row_group(group).total_byte_size
 

@@ -11,8 +11,11 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from retomaton_dist.runtime.cluster import first_line
 from retomaton_dist.runtime.nodes import node_name
+from retomaton_dist.runtime.waiting import answer_of, wait_for
 
 Answer = TypeVar("Answer")
+
+FETCH_SECONDS = 30.0
 
 
 @dataclass(frozen=True)
@@ -60,11 +63,11 @@ def on_nodes(
     waiting, deadline = list(asked), time.monotonic() + seconds
     answers = []
     while waiting:
-        left = max(0.0, deadline - time.monotonic())
-        ready, waiting = ray.wait(waiting, num_returns=1, timeout=left)
+        ready = wait_for(waiting, max(0.0, deadline - time.monotonic()), count=1)
         if not ready:
             break
-        answers.append(_received(asked[ready[0]], ready[0]))
+        waiting = [reference for reference in waiting if reference not in ready]
+        answers += [_received(asked[reference], reference) for reference in ready]
     for reference in waiting:
         ray.cancel(reference, force=True)
         taken = "; are its GPUs taken?" if gpus else ""
@@ -90,7 +93,8 @@ def _call(call: Callable[[], Any]) -> Any:
 
 def _received(node: ClusterNode, reference: Any) -> NodeAnswer[Any]:
     try:
-        return NodeAnswer(node, ray.get(reference), time.time())
+        # It is here; but what a node made can be lost with it.
+        return NodeAnswer(node, answer_of(reference, FETCH_SECONDS), time.time())
     except RayTaskError as error:
         return NodeAnswer(node, None, time.time(), first_line(error.cause))
     except RayError as error:

@@ -41,6 +41,7 @@ from retomaton_dist.settings.load import LoadSettings, ScoreSettings
 from retomaton_dist.settings.reproduce import ReproduceSettings
 from retomaton_dist.settings.train import TrainSettings
 from retomaton_dist.settings.workers import ServeSettings, WorkerSettings
+from storage.files import check_plain
 
 Group = TypeVar("Group")
 
@@ -76,6 +77,7 @@ TABLES = ("cluster", "index", "compile", "suffix")
 def read_file(path: str | Path) -> dict[str, Any]:
     """Read a TOML file and check that every table and key in it is known."""
     try:
+        check_plain(Path(path))
         with Path(path).open("rb") as file:
             document = tomllib.load(file)
     except OSError as error:

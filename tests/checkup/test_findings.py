@@ -87,6 +87,8 @@ def test_the_page_names_every_node_what_it_has_and_what_was_found():
     page = as_text(checkups, find(checkups))
     assert "H100, 85.9 GB (torch for CUDA 12.6, FAISS sees 1)" in page
     assert "seen, writable, locks hold, 107.4 GB free" in page
+    assert "clock       1970-01-01 00:00:00 UTC, the same as whoever asked" in page
+    assert "clock       1970-01-01 00:00:00 UTC, +60 s from whoever asked" in page
     assert "note: b: its clock differs by +60 s" in page
     assert "PROBLEM: c: FAISS is not installed" in page
     assert page.endswith("3 machines, 2 problems")

@@ -1,5 +1,7 @@
 """`--config FILE`: the same settings from a file; flags win."""
 
+import os
+
 import pytest
 
 from tests.cli.checks import check_refused_without_a_trace
@@ -62,3 +64,13 @@ def test_inside_a_ray_job_a_relative_store_is_refused(
     monkeypatch.setenv("RAY_JOB_CONFIG_JSON_ENV_VAR", "{}")
     result = command("extract", "new.store", "--corpus", small_corpus, "--model", tiny_model)
     check_refused_without_a_trace(result, tmp_path / "new.store", "give an absolute path")
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("name", ["pipe", "/dev/zero"])
+def test_a_pipe_or_a_device_is_refused_and_not_read(command, tmp_path, name):
+    """Nobody writes to the pipe, and the device never ends."""
+    os.mkfifo(tmp_path / "pipe")
+    result = command("build", tmp_path / "a.store", "--config", tmp_path / name)
+    said = f"cannot read --config {tmp_path / name}: it is a pipe or a device"
+    check_refused_without_a_trace(result, tmp_path / "a.store", said)

@@ -5,6 +5,7 @@ import shutil
 import numpy as np
 import pytest
 
+import retomaton_dist as rd
 from retomaton_dist.settings import PRESETS, EvaluateSettings
 from retomaton_dist.settings.entrances import walk_settings
 from storage import columns
@@ -233,6 +234,16 @@ def test_a_store_of_which_bits_that_are_used_were_flipped(eval_, walkable_store,
     for name in USED:
         with flipped(store / name, 4 * (store / name).stat().st_size), Unchanged(store):
             check_refused(eval_(store=store, methods="lm,knnlm,retomaton+suffix"), name)
+    assert not (tmp_path / "out").exists()
+
+
+def test_codes_and_codebooks_of_which_bits_were_flipped(eval_, walkable_store, tmp_path):
+    store = walkable_store.copy(tmp_path).path
+    rd.compile(store, name="coded", code_size=8, workers=0, progress="none")
+    for column in ("codes", "cells", "centroids", "codebooks"):
+        path = store / f"automata/coded/{column}.arrow"
+        with flipped(path, 4 * path.stat().st_size), Unchanged(store):
+            check_refused(eval_(store=store, automata="coded"), f"coded/{column}.arrow")
     assert not (tmp_path / "out").exists()
 
 

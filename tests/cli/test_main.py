@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 
@@ -37,16 +38,18 @@ def test_a_reader_who_goes_away_is_no_error(tmp_path):
     ("sent", "code", "word"),
     [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "terminated")],
 )
-def test_being_asked_to_end_is_an_exit_code_of_its_own_and_one_line(tmp_path, sent, code, word):
-    settings = tmp_path / "settings.toml"
-    os.mkfifo(settings)
-    line = [sys.executable, "-m", "retomaton_dist.cli", "index", "a.store", "--config", settings]
-    piped = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    process = subprocess.Popen(line, cwd=ROOT, **piped)
-    # Opening a pipe for writing waits for its reader, which then waits for what is written.
-    with settings.open("w"):
-        process.send_signal(sent)
-        out, err = process.communicate(timeout=60)
+def test_being_asked_to_end_is_an_exit_code_of_its_own_and_one_line(sent, code, word):
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        silent.settimeout(60)
+        address = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        line = [sys.executable, "-m", "retomaton_dist.cli", "submit", "list", "--address", address]
+        piped = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+        process = subprocess.Popen(line, cwd=ROOT, **piped)
+        # It looks whether anybody is there, and then waits for an answer to its first question.
+        with silent.accept()[0], silent.accept()[0] as asked:
+            assert asked.recv(1)
+            process.send_signal(sent)
+            out, err = process.communicate(timeout=60)
     assert (process.returncode, out) == (code, "")
     assert err == f"{word}; what is finished is kept: run the same command again to go on\n"
 

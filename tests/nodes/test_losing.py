@@ -70,11 +70,15 @@ def test_a_node_lost_during_clustering_leaves_its_members_to_others(
     assert contents(store) == contents(here.path)
 
 
-@pytest.mark.parametrize("command", ["cluster", "extract"])
-def test_without_its_own_node_a_command_ends_with_one_clear_line(small_store, tmp_path, command):
+@pytest.mark.parametrize("command", ["cluster", "extract", "compile"])
+def test_without_its_own_node_a_command_ends_with_one_clear_line(
+    small_store, walkable_store, tmp_path, command
+):
     """Its own Ray's only raylet is killed: nothing can be saved but what is finished."""
-    flags = [] if command == "cluster" else small_store.flags()
-    store = tmp_path / "a.store" if command == "extract" else small_store.copy(tmp_path).path
+    flags = small_store.flags() if command == "extract" else []
+    flags += ["--name", "coded"] if command == "compile" else []
+    found = walkable_store if command == "compile" else small_store
+    store = tmp_path / "a.store" if command == "extract" else found.copy(tmp_path).path
     running = Running.start(command, store, [*flags, "--progress", "none"])
     wait_for(lambda: running.actors(), "an actor")
     (raylet,) = (process for process in running.descendants() if process.name() == "raylet")

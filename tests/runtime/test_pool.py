@@ -10,7 +10,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from ray.exceptions import RayTaskError
+from ray.exceptions import ObjectLostError, RayTaskError
 
 from retomaton_dist.errors import ClusterError, ModelError, OutOfMemory, WorkerLost
 from retomaton_dist.runtime import pool as pool_module
@@ -150,6 +150,24 @@ def test_an_actor_killed_from_outside_is_replaced(tmp_path):
     killer.join()
     assert sorted(found) == [(unit, 2 * unit) for unit in range(4)]
     assert len(pids(tmp_path)) == 2
+
+
+def test_a_result_that_is_lost_after_it_was_made_is_made_again(ray_local, tmp_path):
+    """As when a node dies that holds an answer: Ray says that an object is lost, not an actor."""
+    owner = ray_local.remote(workers.Owner).remote()
+    (lost,) = ray_local.get(owner.put.remote())
+    ray_local.kill(owner)
+    with pool_of(partial(workers.Doubler, tmp_path), crew(1)) as pool:
+        run = pool.run(range(4))
+        found = [next(run)]
+        (seat,) = pool.seats
+        wait_for(lambda: done(seat), "the units in flight")
+        _, unit = seat.given[0]
+        seat.given[0] = lost, unit
+        found += run
+    with pytest.raises(ObjectLostError):
+        ray_local.get(lost)
+    assert sorted(found) == [(0, 0), (1, 2), (2, 4), (3, 6)]
 
 
 def test_a_unit_that_kills_every_worker_is_named_after_three_attempts(tmp_path):

@@ -1,6 +1,7 @@
 """The stages `codec` and `compile`: a clustering becomes the same automaton however it is run."""
 
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,7 +13,8 @@ from retomaton_dist.automaton.automaton import Automaton
 from retomaton_dist.automaton.layout import slot_order
 from retomaton_dist.automaton.pieces import pieces
 from retomaton_dist.errors import BadInput, DamagedStore, NotAStore, StageMissing
-from storage.store import Store
+from storage.errors import ConfigMismatch
+from storage.store import Store, writing
 from storage.verify import verify
 from tests.automaton.make import arrange
 from tests.conftest import contents
@@ -206,6 +208,17 @@ def test_a_clustering_that_is_not_there_or_of_another_store_is_refused(store):
     write_clustering(store, random_states(ENTRIES), "foreign", "0" * 64)
     with pytest.raises(BadInput, match="another datastore"):
         compile_here(store, states="foreign")
+
+
+def test_a_codec_made_from_other_keys_is_refused(store):
+    """Extracted anew, the store still has the codec of the keys that were."""
+    compile_here(store, **SMALL)
+    with writing(store) as writer:
+        extracted = writer.manifest.stages["extract"]
+        writer._commit("extract", replace(extracted, digest="1" * 64))
+    write_clustering(store, random_states(ENTRIES), "fresh", "1" * 64)
+    with pytest.raises(ConfigMismatch, match=r"codec/pq8 .*datastore"):
+        compile_here(store, states="fresh", **SMALL)
 
 
 def test_impossible_settings_are_refused(store):

@@ -4,6 +4,7 @@ Nothing outside the store is written or removed, whatever is done with it.
 """
 
 import contextlib
+import os
 import shutil
 
 import pytest
@@ -14,6 +15,7 @@ from retomaton_dist.api.describe import as_text, describe
 from storage import canonical
 from storage.checked import check_stage
 from storage.errors import RetomatonError
+from storage.lock import LOCK_NAME
 from storage.manifest import MANIFEST_NAME
 from storage.prune import prune_keys
 from storage.store import Store, writing
@@ -126,6 +128,28 @@ def test_arrow_files_and_zarr_metadata_with_bytes_changed(small, data):
         for _ in range(data.draw(st.integers(1, 8))):
             found[data.draw(st.integers(0, len(found) - 1))] = data.draw(st.integers(0, 255))
         place.write_bytes(found)
+        use(path)
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("kind", ["pipe", "folder"])
+def test_a_pipe_or_a_folder_in_place_of_any_file(small, kind):
+    """A pipe that nobody writes to would be waited for for ever."""
+    for name in [*sorted(contents(small)), LOCK_NAME]:
+        with hostile_copy(small) as path:
+            (path / name).unlink(missing_ok=True)
+            (os.mkfifo if kind == "pipe" else os.mkdir)(path / name)
+            use(path)
+
+
+@pytest.mark.parametrize("name", [".a.tmp", "corpus/.a.tmp", "stages", "stages/extract"])
+def test_folders_where_files_are_and_files_where_folders_are(small, name):
+    with hostile_copy(small) as path:
+        if name.endswith(".tmp"):
+            (path / name / "below").mkdir(parents=True)
+        else:
+            shutil.rmtree(path / name)
+            (path / name).write_text("no folder")
         use(path)
 
 
