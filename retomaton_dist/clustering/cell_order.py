@@ -4,6 +4,7 @@ Rows of a unit go to one run per cell. Within a cell they keep their order, so t
 row depends on the rows alone, whoever finds it.
 """
 
+import itertools
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
@@ -47,8 +48,9 @@ def runs_of(near: NearCells, places: Counts) -> Iterator[CellRun]:
     home = near[:, 0]
     order = np.argsort(home, kind="stable")
     cells, starts = np.unique(home[order], return_index=True)
-    for cell, rows in zip(cells.tolist(), np.split(order, starts[1:]), strict=True):
-        yield CellRun(int(places[cell]), rows)
+    bounds = itertools.pairwise([*starts.tolist(), len(order)])
+    for cell, (first, last) in zip(cells.tolist(), bounds, strict=True):
+        yield CellRun(int(places[cell]), order[first:last])
 
 
 def limited(first: int, last: int, limit: int, seed: int) -> NDArray[np.int64]:

@@ -18,6 +18,7 @@ from retomaton_dist.clustering.arrays import Counts
 
 PLAIN_WORK = 10**12
 PLAIN_STATES = 256
+SPLIT_WORK = 10**12
 MANY_STATES = 30_000
 CELL_STATES = 100
 LEVEL_NAMES = {1: "plain", 2: "two-level", 3: "three-level", 4: "four-level", 5: "five-level"}
@@ -48,10 +49,15 @@ def cells_for(states: int) -> int:
     return -(-states // CELL_STATES)
 
 
+def cells_have_cells(states: int) -> bool:
+    """Whether there may be so many cells that they are worth finding through cells themselves."""
+    return states > MANY_STATES
+
+
 def split_rows(states: int, dimension: int, settings: TwoLevel) -> int:
-    """Choose how many rows at most a cell is split from: as many as plain k-means is for."""
+    """Choose how many rows at most a cell is split from: the splitting must not take long."""
     work = states * dimension * settings.split_iterations
-    return min(states * settings.rows_per_state, max(4 * states, PLAIN_WORK // max(work, 1)))
+    return min(states * settings.rows_per_state, max(4 * states, SPLIT_WORK // work))
 
 
 def apportion(masses: Counts, states: int) -> Counts:

@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 
 from retomaton_dist.clustering.two_level import (
-    MANY_STATES,
     TwoLevel,
     cells_for,
+    cells_have_cells,
     wants_two_levels,
 )
 from retomaton_dist.errors import BadInput
@@ -50,6 +50,6 @@ def recipe_of_cells(recipe: Recipe, dimension: int) -> Recipe:
     """How the cells of a k-means are found: by one of fewer states, from fewer rows."""
     settings, count = TwoLevel(), cells_for(recipe.states)
     rows = min(recipe.rows, count * settings.rows_per_state)
-    if recipe.states <= MANY_STATES:
+    if not cells_have_cells(recipe.states):
         return Recipe(count, settings.split_iterations, rows, recipe.seed, two_level=False)
     return recipe_of(count, settings.split_iterations, rows, recipe.seed, dimension)

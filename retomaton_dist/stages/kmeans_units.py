@@ -7,6 +7,7 @@
 Each leaves a record when all that it wrote is durable; whoever finds the record knows it is done.
 """
 
+import itertools
 from abc import ABC, abstractmethod
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -128,7 +129,7 @@ class WeighCells(TrainingUnit):
         bounds = job.row_offsets[self.first : self.last + 1].tolist()
         masses = [
             weigh(_some_rows(job, begin, end, WEIGHED_ROWS), end - begin)
-            for begin, end in zip(bounds[:-1], bounds[1:], strict=True)
+            for begin, end in itertools.pairwise(bounds)
         ]
         return {"masses": np.array(masses, np.int64)}, {}
 
@@ -211,8 +212,8 @@ class AssignRows(TrainingUnit):
 class MoveRange(TrainingUnit):
     """Move the centroids of the cells first..last-1 to the means of their members.
 
-    The tallies of all rows' units are read, but of each only what belongs to these cells. The
-    states of all cells are given by `offsets`, None if all are one cell.
+    The tallies of all rows' units are mapped, but of each only what belongs to these cells is
+    read. Without cells, all states are one.
     """
 
     iteration: int

@@ -20,6 +20,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from retomaton_dist.stages.kmeans_shares import Sample, TeamShares
 
 from retomaton_dist.clustering.draw import first_centroids
 from retomaton_dist.clustering.lloyd import LloydProgress, Stop, lloyd
@@ -28,7 +29,6 @@ from retomaton_dist.clustering.two_level import TwoLevel, plan_cells, split_cell
 from retomaton_dist.runtime.session import Session
 from retomaton_dist.settings import WorkerSettings
 from retomaton_dist.stages.kmeans import SUMS_MEMORY
-from retomaton_dist.stages.kmeans_shares import Sample, TeamShares
 from storage.datastore import choose_chunk_entries
 from storage.guarded import GuardedReader
 from storage.store import Store
