@@ -1,11 +1,11 @@
 """Arrays and facts that a long computation saves to go on from: one self-checking Arrow file.
 
 A checkpoint is scratch: it is bound to a config hash, replaced as the work goes on, and removed
-when its stage is done.
+when its stage is done. What units of such a computation leave to each other is kept the same way.
 """
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +31,7 @@ def save(path: Path, config_hash: str, arrays: Mapping[str, NDArray[Any]], facts
         "arrays": {name: [array.dtype.str, array.shape] for name, array in buffers.items()},
         "digests": {name: _digest(array) for name, array in buffers.items()},
     }
-    cells = [pa.array([array.tobytes()], pa.large_binary()) for array in buffers.values()]
+    cells = [_cell(array) for array in buffers.values()]
     schema = pa.schema(
         [(name, pa.large_binary()) for name in buffers], {"header": canonical.serialise(header)}
     )
@@ -40,6 +40,25 @@ def save(path: Path, config_hash: str, arrays: Mapping[str, NDArray[Any]], facts
 
 def load(path: Path, config_hash: str) -> tuple[Arrays, Json] | None:
     """Return what was saved last under the same config; None if there is nothing."""
+    found = _mapped(path)
+    if found is None:
+        return None
+    arrays, header = found
+    if any(_digest(array) != header["digests"].get(name) for name, array in arrays.items()):
+        raise DamagedStore(f"{path} was altered; {_REMEDY}")
+    return (arrays, header["facts"]) if header["config_hash"] == config_hash else None
+
+
+def load_part(path: Path, names: Collection[str]) -> tuple[Arrays, Json]:
+    """Map some arrays of what was saved, unchecked: for whoever needs a few rows of them."""
+    found = _mapped(path)
+    if found is None:
+        raise DamagedStore(f"{path} is missing; run the same command again: it is made anew")
+    arrays, header = found
+    return {name: arrays[name] for name in names}, header["facts"]
+
+
+def _mapped(path: Path) -> tuple[Arrays, Json] | None:
     if not path.exists():
         return None
     batch = columns.map_batch(path)
@@ -49,13 +68,23 @@ def load(path: Path, config_hash: str) -> tuple[Arrays, Json] | None:
             name: np.frombuffer(batch.column(name)[0].as_buffer(), dtype).reshape(shape)
             for name, (dtype, shape) in header["arrays"].items()
         }
-        sound = all(_digest(array) == header["digests"][name] for name, array in arrays.items())
-    except (KeyError, TypeError, ValueError) as error:
+        whole = {"config_hash", "facts", "digests"} <= header.keys()
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise DamagedStore(f"{path} is no checkpoint; {_REMEDY}") from error
-    if not sound:
-        raise DamagedStore(f"{path} was altered; {_REMEDY}")
-    return (arrays, header["facts"]) if header["config_hash"] == config_hash else None
+    if not whole or not isinstance(header["digests"], dict):
+        raise DamagedStore(f"{path} is no checkpoint; {_REMEDY}")
+    return arrays, header
+
+
+def _cell(array: NDArray[Any]) -> pa.Array:
+    # One value of large_binary, made without a copy of the array.
+    offsets = pa.py_buffer(np.array([0, array.nbytes], np.int64))
+    return pa.Array.from_buffers(pa.large_binary(), 1, [None, offsets, pa.py_buffer(_bytes(array))])
 
 
 def _digest(array: NDArray[Any]) -> str:
-    return hashlib.sha256(array.tobytes()).hexdigest()
+    return hashlib.sha256(_bytes(array).data).hexdigest()
+
+
+def _bytes(array: NDArray[Any]) -> NDArray[np.uint8]:
+    return array.reshape(-1).view(np.uint8)

@@ -9,12 +9,14 @@ arrays      names for arrays, and cutting them into blocks
 draw        which entries are drawn, and the keys that centroids begin with
 contenders  who may be the nearest: exact answers out of inexact products (kernels)
 products    blocks of rows times slabs of centroids, and the contest between these
-assign      the nearest centroid of every row, among all or in its nearest cells
+cells       the few cells that a row sees, found through cells of cells where there are many
+assign      the nearest centroid of every row, among all or in the cells that it sees
 sums        means and totals that do not depend on the order of addition
-shares      what a k-means asks of whoever holds the rows, and what they answer with
-lloyd       iterations, and new centroids for states that went empty
-in_memory   shares that lie in one process: the splitting of a cell
-two_level   cells first, then states inside them, for many states
+tally       what an assignment of some rows adds up to, and adding up a range of states
+moving      centroids go to the means of their members; those of empty states to others' halves
+lloyd       iterations, when they stop, and all of them over rows in memory
+cell_order  rows in the order of their nearest cells
+two_level   when there are cells, how many, and how many states each is split into
 
 greedy      the other way to states: neighbours of equal value are merged
 statistics  what a clustering of either kind looks like

@@ -3,12 +3,10 @@
 Found by blocked matrix products; there never is a rows x states matrix.
 """
 
-import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from retomaton_dist.clustering.arrays import (
     Centroids,
@@ -18,12 +16,16 @@ from retomaton_dist.clustering.arrays import (
     StateOfRow,
     blocks_of,
 )
+from retomaton_dist.clustering.cells import (
+    Cells,
+    CellSlabs,
+    NearCells,
+    cell_finder,
+    contend_in_cells,
+)
 from retomaton_dist.clustering.products import (
     Blocking,
-    CentroidSlab,
     Contest,
-    ProductScratch,
-    RowBlock,
     begin,
     contend,
     load_block,
@@ -46,19 +48,6 @@ FindStates = Callable[[Keys], Nearest]
 """Gives every row its state: a pure function of the row and of what it was prepared from."""
 
 
-@dataclass(frozen=True)
-class Cells:
-    """A coarse division of space: cell c holds states offsets[c] .. offsets[c + 1] - 1.
-
-    A row is compared with the states of the `probes` cells whose centres are nearest to it. The
-    centres stay where they are while centroids move, so which cells a row sees never changes.
-    """
-
-    centres: Centroids
-    offsets: Counts
-    probes: int
-
-
 def finder(centroids: Centroids, cells: Cells | None, blocking: Blocking) -> FindStates:
     """Prepare to find states among all centroids, or within cells where there are any."""
     if cells is None:
@@ -68,13 +57,14 @@ def finder(centroids: Centroids, cells: Cells | None, blocking: Blocking) -> Fin
 
 def find_among_all(centroids: Centroids, blocking: Blocking) -> FindStates:
     """Prepare to give rows the nearest of all centroids; ties go to the lower state."""
-    _check_centroids(centroids)
+    if not np.isfinite(centroids).all(axis=1).any():
+        raise _nothing_to_find()
     slabs = load_slabs(centroids, 0, len(centroids), blocking)
 
     def find(keys: Keys) -> Nearest:
         nearest, scratch = _no_states(len(keys)), scratch_on(blocking.device)
         for part in blocks_of(len(keys), blocking.rows):
-            contest = begin(load_block(keys[part], blocking.device), 1, scratch)
+            contest = begin(load_block(keys[part], blocking.device), 1, scratch, blocking.rows)
             contend(contest, slabs)
             _note(nearest, part, contest, centroids)
         return nearest
@@ -87,30 +77,27 @@ def find_in_cells(centroids: Centroids, cells: Cells, blocking: Blocking) -> Fin
 
     A row whose cells have no centroid at all is compared with every centroid.
     """
-    _check_centroids(centroids)
-    centres = load_slabs(cells.centres, 0, len(cells.centres), blocking)
-    states = _slabs_of_cells(centroids, cells, blocking)
+    find_cells = cell_finder(cells, blocking)
+    find = find_in_seen_cells(centroids, cells.offsets, blocking)
+    return lambda keys: find(keys, find_cells(keys))
 
-    def find(keys: Keys) -> Nearest:
+
+def find_in_seen_cells(
+    centroids: Centroids, offsets: Counts, blocking: Blocking
+) -> Callable[[Keys, NearCells], Nearest]:
+    """Prepare to do the same for rows whose cells are known. Cells' first states: `offsets`."""
+    slabs = CellSlabs(centroids, offsets, blocking)
+
+    def find(keys: Keys, near: NearCells) -> Nearest:
         nearest, scratch = _no_states(len(keys)), scratch_on(blocking.device)
-        for part in blocks_of(len(keys), blocking.grouped_rows):
+        for part in blocks_of(len(keys), blocking.rows_in_block(keys.shape[1])):
             block = load_block(keys[part], blocking.device)
-            near = _near_cells(block, cells, centres, scratch)
-            contest = begin(block, 1, scratch)
-            for cell, members in _rows_by_cell(near):
-                contend(contest, states[cell], members)
-            forlorn = np.flatnonzero(contest.contenders.filled == 0)
-            if len(forlorn):
-                contend(contest, itertools.chain(*states), forlorn)
+            contest = begin(block, 1, scratch, blocking.rows)
+            contend_in_cells(contest, slabs, near[part])
             _note(nearest, part, contest, centroids)
         return nearest
 
     return find
-
-
-def _check_centroids(centroids: Centroids) -> None:
-    if not np.isfinite(centroids).all(axis=1).any():
-        raise BadInput("no state has a centroid: ask for at least one state over at least one key")
 
 
 def _no_states(rows: int) -> Nearest:
@@ -119,28 +106,10 @@ def _no_states(rows: int) -> Nearest:
 
 def _note(nearest: Nearest, part: slice, contest: Contest, centroids: Centroids) -> None:
     found, distances = settled(contest, centroids)
+    if found.min(initial=0) < 0:
+        raise _nothing_to_find()
     nearest.states[part], nearest.distances[part] = found[:, 0], distances[:, 0]
 
 
-def _slabs_of_cells(
-    centroids: Centroids, cells: Cells, blocking: Blocking
-) -> list[tuple[CentroidSlab, ...]]:
-    bounds = itertools.pairwise(cells.offsets.tolist())
-    return [load_slabs(centroids, first, last, blocking) for first, last in bounds]
-
-
-def _near_cells(
-    block: RowBlock, cells: Cells, centres: tuple[CentroidSlab, ...], scratch: ProductScratch
-) -> NDArray[np.int32]:
-    contest = begin(block, cells.probes, scratch)
-    contend(contest, centres)
-    return settled(contest, cells.centres, ranked=False)[0]
-
-
-def _rows_by_cell(near: NDArray[np.int32]) -> Iterator[tuple[int, NDArray[np.int64]]]:
-    flat = near.ravel()
-    order = np.argsort(flat, kind="stable")
-    order = order[np.searchsorted(flat, 0, sorter=order) :]
-    present, starts = np.unique(flat[order], return_index=True)
-    for cell, members in zip(present.tolist(), np.split(order, starts[1:]), strict=True):
-        yield cell, members // near.shape[1]
+def _nothing_to_find() -> BadInput:
+    return BadInput("no state has a centroid: ask for at least one state over at least one key")

@@ -1,6 +1,7 @@
 """Entries drawn at random, the same ones whoever draws them, and keys that differ."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,6 +10,7 @@ from retomaton_dist.clustering.arrays import Centroids, Keys, blocks_of
 from retomaton_dist.compiled import compiled
 
 _ENTRIES_AT_ONCE = 1 << 20
+_LEADING_BITS = 16
 _ROUNDS = 8
 _MINUS_ZERO = np.uint64(0x8000)
 
@@ -51,6 +53,45 @@ def _below(
         numbers.append(some[kept])
         ranks.append(ranked[kept])
     return np.concatenate(numbers), np.concatenate(ranks)
+
+
+@dataclass(frozen=True)
+class Draw:
+    """Which of many entries are drawn, without a list of them: those of priorities up to `most`.
+
+    They are those that `drawn` lists. Asking again gives the same, whoever asks.
+    """
+
+    seed: int
+    most: int
+
+    def among(self, first: int, last: int) -> NDArray[np.int64]:
+        """The drawn ones of first..last-1, ascending."""
+        numbers = np.arange(first, last)
+        found: NDArray[np.int64] = numbers[priorities(numbers, self.seed) <= np.uint64(self.most)]
+        return found
+
+
+def draw(rows: int, count: int, seed: int) -> Draw:
+    """Draw `count` of 0..rows-1. Memory grows with neither: priorities are counted, then sought."""
+    assert 0 < count <= rows, "draws nothing, or more than there is"
+    counts = np.zeros(1 << _LEADING_BITS, np.int64)
+    for ranks in _ranks(rows, seed):
+        counts += np.bincount(_leading(ranks), minlength=len(counts))
+    reached = np.cumsum(counts)
+    leading = int(np.searchsorted(reached, count))
+    some = np.concatenate([ranks[_leading(ranks) == leading] for ranks in _ranks(rows, seed)])
+    before = int(reached[leading] - counts[leading])
+    return Draw(seed, int(np.sort(some)[count - before - 1]))
+
+
+def _ranks(rows: int, seed: int) -> Iterator[NDArray[np.uint64]]:
+    for part in blocks_of(rows, _ENTRIES_AT_ONCE):
+        yield priorities(np.arange(part.start, part.stop), seed)
+
+
+def _leading(ranks: NDArray[np.uint64]) -> NDArray[np.int64]:
+    return (ranks >> np.uint64(64 - _LEADING_BITS)).astype(np.int64)
 
 
 def digests(keys: Keys) -> NDArray[np.uint64]:

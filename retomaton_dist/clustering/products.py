@@ -8,7 +8,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from retomaton_dist.clustering.arrays import Centroids, Keys
+from retomaton_dist.clustering.arrays import Centroids, Keys, blocks_of
 from retomaton_dist.clustering.contenders import (
     SEGMENT,
     Contenders,
@@ -26,12 +26,22 @@ _VECTOR = 16
 
 @dataclass(frozen=True)
 class Blocking:
-    """How much is multiplied at once, and where. It bounds memory and never changes a result."""
+    """How much is multiplied at once, and where. It bounds memory and never changes a result.
+
+    `grouped_rows` rows at most, in `block_memory` bytes, are ordered by the cells that they see;
+    slabs of cells are kept for others while they fit into `slab_memory` bytes.
+    """
 
     rows: int = 1024
-    grouped_rows: int = 8192
+    grouped_rows: int = 1 << 16
     states: int = 1024
     device: str = "cpu"
+    block_memory: int = 64 << 20
+    slab_memory: int = 256 << 20
+
+    def rows_in_block(self, dimension: int) -> int:
+        """Rows whose grouping fits into memory, as float32."""
+        return max(1, min(self.grouped_rows, self.block_memory // (4 * dimension)))
 
 
 @dataclass(frozen=True)
@@ -88,7 +98,8 @@ def scratch_on(device: str) -> ProductScratch:
 class Contest:
     """The search for the `count` nearest targets of each row of a block.
 
-    `seen` are the slabs that contended so far, each with the rows for which it did, at most once.
+    `seen` are the ranges of targets that contended so far, each with the rows for which it did,
+    at most once. At most `at_once` rows are multiplied at a time.
     """
 
     block: RowBlock
@@ -96,18 +107,21 @@ class Contest:
     contenders: Contenders
     scratch: ProductScratch
     fold: "Fold"
-    seen: list[tuple[CentroidSlab, NDArray[np.int64]]] = field(default_factory=list)
+    at_once: int
+    seen: list[tuple[int, int, NDArray[np.int64]]] = field(default_factory=list)
 
 
 Fold = Callable[[Contest, CentroidSlab, NDArray[np.int64], Tensor], None]
 """Lets a slab's targets contend for some rows of the block, given their products."""
 
 
-def begin(block: RowBlock, count: int, scratch: ProductScratch) -> Contest:
+def begin(
+    block: RowBlock, count: int, scratch: ProductScratch, at_once: int = Blocking.rows
+) -> Contest:
     """Begin a search in which no target was seen yet."""
     fold_products = fold_here if block.keys.device.type == "cpu" else fold_lowest
     contenders = no_contenders(len(block.host), count)
-    return Contest(block, count, contenders, scratch, fold_products)
+    return Contest(block, count, contenders, scratch, fold_products, at_once)
 
 
 def load_block(rows: Keys, device: str) -> RowBlock:
@@ -148,17 +162,26 @@ def load_slabs(
 def contend(
     contest: Contest, slabs: Iterable[CentroidSlab], rows: NDArray[np.int64] | None = None
 ) -> None:
-    """Let the targets of slabs contend for the given rows of the block, or for all of them."""
-    keys, scratch = contest.block.keys, contest.scratch
-    rows = np.arange(len(keys)) if rows is None else rows
-    if len(rows) < len(keys):
-        places, room = torch.from_numpy(rows), scratch.keys.matrix(len(rows), keys.shape[1])
-        keys = torch.index_select(keys, 0, places.to(keys.device), out=room)
-    for slab in slabs:
-        products = scratch.products.matrix(len(rows), slab.doubled.shape[1])
-        torch.mm(keys, slab.doubled, out=products)
-        contest.fold(contest, slab, rows, products)
-        contest.seen.append((slab, rows))
+    """Let the targets of slabs contend for the given, ascending rows of the block, or for all."""
+    whole = contest.block.keys
+    rows = np.arange(len(whole)) if rows is None else rows
+    slabs = tuple(slabs)
+    for part in blocks_of(len(rows), contest.at_once):
+        some = rows[part]
+        keys = _selected(whole, some, contest.scratch)
+        for slab in slabs:
+            products = contest.scratch.products.matrix(len(some), slab.doubled.shape[1])
+            torch.mm(keys, slab.doubled, out=products)
+            contest.fold(contest, slab, some, products)
+    contest.seen.extend((slab.first, slab.last, rows) for slab in slabs)
+
+
+def _selected(keys: Tensor, rows: NDArray[np.int64], scratch: ProductScratch) -> Tensor:
+    """Rows of a block: a view where they follow each other, else copied to scratch memory."""
+    if len(rows) and int(rows[-1]) - int(rows[0]) + 1 == len(rows):
+        return keys[int(rows[0]) : int(rows[-1]) + 1]
+    room = scratch.keys.matrix(len(rows), keys.shape[1])
+    return torch.index_select(keys, 0, torch.from_numpy(rows).to(keys.device), out=room)
 
 
 def fold_here(
@@ -218,6 +241,6 @@ def settled(
     host, missed = contest.block.host, contest.contenders.missed
     settle(host, targets, contest.contenders, ranked, found, distances)
     if missed.any():
-        for slab, rows in contest.seen:
-            scan(host, rows[missed[rows]], targets, slab.first, slab.last, found, distances)
+        for first, last, rows in contest.seen:
+            scan(host, rows[missed[rows]], targets, first, last, found, distances)
     return found, distances

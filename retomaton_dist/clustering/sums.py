@@ -57,12 +57,6 @@ def partial_sums(keys: Keys, states: StateOfRow, first: int, last: int) -> Sums:
     return sums
 
 
-def add_sums(total: Sums, part: Sums) -> Sums:
-    """Add partial sums of the same states; the order of additions does not matter."""
-    assert total.first == part.first, "sums of different ranges of states"
-    return Sums(total.first, total.keys + part.keys, total.magnitudes + part.magnitudes)
-
-
 def new_centroids(sums: Sums, counts: Counts) -> Centroids:
     """Return the mean of each state's members, NaN where `counts` says there are none.
 
@@ -78,12 +72,6 @@ def new_centroids(sums: Sums, counts: Counts) -> Centroids:
     means = sums.keys * UNIT / np.maximum(counts, 1)[:, None]
     means[counts == 0] = np.nan
     return means.astype(np.float32)
-
-
-def ranges_of_states(states: int, dimension: int, memory: int) -> list[tuple[int, int]]:
-    """Cut 0..states-1 into ranges whose sums fit into `memory` bytes."""
-    width = max(1, memory // (8 * (dimension + 1)))
-    return [(part.start, part.stop) for part in blocks_of(states, width)]
 
 
 @compiled

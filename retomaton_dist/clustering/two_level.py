@@ -1,9 +1,12 @@
 """K-means with so many states that rows cannot be compared with all of them.
 
-About sqrt(K) cells are found first, from a sample. Each is split on its own into a number of
-states in proportion to its mass. Lloyd's iterations over all rows then refine the whole, each row
-being compared only with the states of the few cells nearest to it: about 5 sqrt(K) products per
-row instead of K.
+Cells are found first, from a sample, by a k-means of their own, which may have cells itself. Each
+is split on its own into a number of states in proportion to its mass. Lloyd's iterations over all
+rows then refine the whole, each row being compared only with the states of the few cells nearest
+to it.
+
+Up to MANY_STATES there are about sqrt(K) cells: a row is compared with 5 sqrt(K) centroids instead
+of K. Beyond, cells have about CELL_STATES states each, so that this work no longer grows with K.
 """
 
 import math
@@ -11,33 +14,23 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from retomaton_dist.clustering.arrays import Centroids, Counts, Keys, StateOfRow
-from retomaton_dist.clustering.assign import Cells, find_among_all
-from retomaton_dist.clustering.draw import digests, drawn
-from retomaton_dist.clustering.in_memory import split_cell
-from retomaton_dist.clustering.lloyd import LloydProgress
-from retomaton_dist.clustering.products import Blocking
-from retomaton_dist.clustering.shares import CellSplit, Shares
+from retomaton_dist.clustering.arrays import Counts
 
 PLAIN_WORK = 10**12
 PLAIN_STATES = 256
+SPLIT_WORK = 10**12
+MANY_STATES = 30_000
+CELL_STATES = 100
+LEVEL_NAMES = {1: "plain", 2: "two-level", 3: "three-level", 4: "four-level", 5: "five-level"}
 
 
 @dataclass(frozen=True)
 class TwoLevel:
-    """The settings of the two-level path."""
+    """The settings of k-means through cells."""
 
     probes: int = 4
     rows_per_state: int = 256
     split_iterations: int = 10
-
-
-@dataclass(frozen=True)
-class CellPlan:
-    """Where the cells are and into how many states each is split."""
-
-    centres: Centroids
-    states: Counts
 
 
 def wants_two_levels(rows: int, states: int, dimension: int, iterations: int) -> bool:
@@ -47,6 +40,24 @@ def wants_two_levels(rows: int, states: int, dimension: int, iterations: int) ->
     which a core does some 5 x 10^10 a second. Below a few hundred states there is little to save.
     """
     return states > PLAIN_STATES and rows * states * dimension * iterations > PLAIN_WORK
+
+
+def cells_for(states: int) -> int:
+    """Choose how many cells so many states are divided among."""
+    if states <= MANY_STATES:
+        return max(1, round(math.sqrt(states)))
+    return -(-states // CELL_STATES)
+
+
+def cells_have_cells(states: int) -> bool:
+    """Whether there may be so many cells that they are worth finding through cells themselves."""
+    return states > MANY_STATES
+
+
+def split_rows(states: int, dimension: int, settings: TwoLevel) -> int:
+    """Choose how many rows at most a cell is split from: the splitting must not take long."""
+    work = states * dimension * settings.split_iterations
+    return min(states * settings.rows_per_state, max(4 * states, SPLIT_WORK // work))
 
 
 def apportion(masses: Counts, states: int) -> Counts:
@@ -63,44 +74,3 @@ def apportion(masses: Counts, states: int) -> Counts:
     order = np.argsort([-remainder for _, remainder in exact], kind="stable")
     shares[order[: states - int(shares.sum())]] += 1
     return shares
-
-
-def plan_cells(
-    shares: Shares, states: int, settings: TwoLevel, seed: int, blocking: Blocking
-) -> CellPlan:
-    """Find the cells from a sample and apportion the states among them."""
-    count = max(1, round(math.sqrt(states)))
-    limit = count * settings.rows_per_state
-    sample = shares.take(np.sort(drawn(shares.rows, limit, seed)))
-    split = CellSplit(0, count, limit, settings.split_iterations, seed)
-    centres = split_cell(sample, split, blocking)
-    centres = centres[np.isfinite(centres).all(axis=1)]
-    counts = shares.assign(centres, None).counts
-    masses = _masses(counts, sample, find_among_all(centres, blocking)(sample).states)
-    return CellPlan(centres, apportion(masses, states))
-
-
-def _masses(counts: Counts, sample: Keys, cells: StateOfRow) -> Counts:
-    """Weigh cells by their rows, discounted by how far the sample's rows in them are equal."""
-    _, different = np.unique(digests(sample), return_index=True)
-    seen = np.bincount(cells, minlength=len(counts))
-    distinct = np.bincount(cells[different], minlength=len(counts))
-    discounted = np.ceil(counts * (distinct / np.maximum(seen, 1))).astype(np.int64)
-    return np.where(seen > 0, discounted, counts)
-
-
-def split_cells(
-    shares: Shares, plan: CellPlan, settings: TwoLevel, seed: int
-) -> tuple[Cells, LloydProgress]:
-    """CellSplit every cell on its own; the rows must be assigned to the plan's centres.
-
-    Returns what Lloyd's iterations refine: the cells with their ranges of states, and the start.
-    """
-    splits = [
-        CellSplit(cell, count, count * settings.rows_per_state, settings.split_iterations, seed)
-        for cell, count in enumerate(plan.states.tolist())
-        if count
-    ]
-    centroids = np.concatenate(shares.split(splits))
-    offsets = np.concatenate([[0], np.cumsum(plan.states)])
-    return Cells(plan.centres, offsets, settings.probes), LloydProgress(centroids)

@@ -19,7 +19,8 @@ from retomaton_dist.settings import BuildSettings
 from retomaton_dist.stages import codec as encoding
 from retomaton_dist.stages import index as indexing
 from retomaton_dist.stages.codec import CodecRecipe
-from retomaton_dist.stages.kmeans import SUMS_MEMORY, Recipe, resolve
+from retomaton_dist.stages.kmeans_job import SUMS_MEMORY
+from retomaton_dist.stages.kmeans_recipe import Recipe, resolve
 from storage.automaton import AutomatonShape
 from storage.datastore import Shape
 from storage.suffixes import SuffixShape

@@ -47,10 +47,6 @@ class Host:
         """Do one unit."""
         return self._worker.run(unit)
 
-    def call(self, method: str, *arguments: Any) -> Any:
-        """Call any method of the worker; references among the arguments arrive as their values."""
-        return getattr(self._worker, method)(*arguments)
-
 
 class Starting(NamedTuple):
     """What an actor answers until it can work: that it is there, that its worker is made."""

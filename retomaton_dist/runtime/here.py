@@ -38,41 +38,6 @@ class PoolHere:
             yield unit, result
 
 
-class TeamHere:
-    """Stands where a `Team` does: all members are in this process."""
-
-    def __init__(self, makes: Sequence[Callable[[], Any]], threads: int) -> None:
-        self._threads = threads
-        with _as_in_an_actor(threads):
-            self._members = [make() for make in makes]
-
-    def __enter__(self) -> "TeamHere":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._members.clear()
-
-    def __len__(self) -> int:
-        return len(self._members)
-
-    def ask(self, method: str, *arguments: Any, remember: bool = False) -> list[Any]:  # noqa: ARG002
-        """Call a method of every member; nobody forgets."""
-        return self.ask_each(method, [arguments] * len(self))
-
-    def ask_each(self, method: str, arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
-        """Call a method of as many members as there are arguments, each with its own."""
-        with _as_in_an_actor(self._threads):
-            return [
-                getattr(member, method)(*given)
-                for member, given in zip(self._members, arguments, strict=False)
-            ]
-
-    @staticmethod
-    def share(value: Any) -> Any:
-        """Everything is at hand already."""
-        return value
-
-
 @contextlib.contextmanager
 def _as_in_an_actor(threads: int) -> Iterator[None]:
     """As many threads as an actor would have, and its errors as an actor's would arrive."""

@@ -15,10 +15,9 @@ import ray
 from retomaton_dist.lm.identity import ModelSpec
 from retomaton_dist.runtime.actors import Actors
 from retomaton_dist.runtime.cluster import Crew, choose_crew, connect, room_for
-from retomaton_dist.runtime.here import PoolHere, TeamHere
+from retomaton_dist.runtime.here import PoolHere
 from retomaton_dist.runtime.nodes import check_models, check_surroundings
 from retomaton_dist.runtime.pool import Pool
-from retomaton_dist.runtime.team import Team
 from retomaton_dist.settings import WorkerSettings
 
 
@@ -116,14 +115,6 @@ class Session:
         if self.here:
             return PoolHere(make, self.settings.threads, on_ready)
         return Pool(self._actors_for(gpu), make, self.settings.unit_timeout, on_ready)
-
-    def team(
-        self, makes: Sequence[Callable[[], Any]], *, gpu: bool, depth: int
-    ) -> "Team | TeamHere":
-        """Workers that each keep a part of the data; see `Team` for `depth`."""
-        if self.here:
-            return TeamHere(makes, self.settings.threads)
-        return Team(self._actors_for(gpu), makes, self.settings.unit_timeout, depth)
 
     def _actors_for(self, gpu: bool) -> Actors:
         """The actors of a crew; those of another crew end first: they hold what this one needs."""

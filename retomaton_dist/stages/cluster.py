@@ -1,7 +1,7 @@
 """The stage `cluster/NAME`: entries with close keys become states.
 
-kmeans   train centroids on a sample (checkpoint after every iteration), then give every entry
-         the nearest one, in units                                                    (kmeans.py)
+kmeans   train centroids on a sample, in units (kmeans_training.py; a checkpoint after every
+         iteration), then give every entry the nearest one, in units                  (kmeans.py)
 greedy   every entry absorbs near neighbours of equal value                           (greedy.py)
 none     every entry is its own state; nothing is stored
 """
@@ -15,10 +15,10 @@ from retomaton_dist.clustering.greedy import EXACT_ENTRIES
 from retomaton_dist.clustering.products import Blocking
 from retomaton_dist.runtime.session import Session
 from retomaton_dist.settings import ClusterSettings, IndexSettings
-from retomaton_dist.stages import kmeans
 from retomaton_dist.stages.greedy import GreedyPlan
 from retomaton_dist.stages.index import IndexPlan, plan_index
 from retomaton_dist.stages.kmeans import KmeansPlan
+from retomaton_dist.stages.kmeans_recipe import resolve
 from retomaton_dist.stages.runner import Done, Plan, run_stage
 from storage.canonical import Json
 from storage.datastore import Shape
@@ -30,7 +30,7 @@ from storage.store import Store, StoreWriter
 def check_fit(settings: ClusterSettings, shape: Shape) -> None:
     """Refuse what does not fit so many entries."""
     if settings.algorithm == "kmeans":
-        kmeans.resolve(settings, shape)
+        resolve(settings, shape)
 
 
 def cluster(writer: StoreWriter, settings: ClusterSettings, session: Session) -> Stage:
@@ -51,7 +51,7 @@ def plan_cluster(store: Store, settings: ClusterSettings, session: Session) -> P
     if settings.algorithm == "greedy":
         index = usual_index(store, session).name if needs_index(store.shape()) else None
         return GreedyPlan(store, name, settings.neighbours, settings.seed, blocking, index)
-    return KmeansPlan(store, name, kmeans.resolve(settings, store.shape()), blocking)
+    return KmeansPlan(store, name, resolve(settings, store.shape()), blocking)
 
 
 def needs_index(shape: Shape) -> bool:

@@ -1,4 +1,4 @@
-"""K-means over a store: training with a checkpoint after every step of it, then assignment."""
+"""K-means over a store: training with a checkpoint after every iteration, then assignment."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
@@ -6,66 +6,28 @@ from functools import cached_property, partial
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
-from retomaton_dist.clustering.assign import Cells, FindStates, finder
-from retomaton_dist.clustering.draw import drawn, first_centroids
-from retomaton_dist.clustering.lloyd import Iteration, LloydProgress, Stop, lloyd, stopped
+from retomaton_dist.clustering.assign import FindStates, finder
+from retomaton_dist.clustering.lloyd import Iteration, Stop, stopped
 from retomaton_dist.clustering.products import Blocking
-from retomaton_dist.clustering.shares import Shares
 from retomaton_dist.clustering.sums import digits_of, total_of
-from retomaton_dist.clustering.two_level import (
-    CellPlan,
-    TwoLevel,
-    plan_cells,
-    split_cells,
-    wants_two_levels,
-)
-from retomaton_dist.errors import BadInput
+from retomaton_dist.clustering.two_level import LEVEL_NAMES
 from retomaton_dist.runtime.progress import showing
 from retomaton_dist.runtime.session import Session
-from retomaton_dist.settings import ClusterSettings
 from retomaton_dist.stages.clustering_facts import with_statistics
-from retomaton_dist.stages.kmeans_shares import Sample, TeamShares
+from retomaton_dist.stages.kmeans_files import TrainingFiles, TrainingState
+from retomaton_dist.stages.kmeans_job import open_trained, training_files
+from retomaton_dist.stages.kmeans_recipe import Recipe
+from retomaton_dist.stages.kmeans_training import train_centroids
 from retomaton_dist.stages.runner import Done, Plan, chunk_units, chunk_work
-from storage import checkpoint, states
+from storage import states
 from storage.canonical import Json
-from storage.checkpoint import Arrays
-from storage.datastore import Shape
 from storage.guarded import GuardedReader
 from storage.records import Record
 from storage.states import States
 from storage.store import Store
 
-ENTRIES_PER_STATE = 100
-SAMPLE_PER_STATE = 256
 UNIT_ENTRIES = 1 << 18
-SUMS_MEMORY = 256 << 20
-CHECKPOINT = "checkpoint.arrow"
-
-
-@dataclass(frozen=True)
-class Recipe:
-    """Every setting of a k-means, with `auto` found out; `two_level` says which path it takes."""
-
-    states: int
-    iterations: int
-    rows: int
-    seed: int
-    two_level: bool
-
-
-def resolve(settings: ClusterSettings, shape: Shape) -> Recipe:
-    """Fill in what is `auto` and refuse what does not fit so many entries."""
-    entries = shape.entries
-    count = max(1, entries // ENTRIES_PER_STATE) if settings.states is None else settings.states
-    if count > entries:
-        raise BadInput(f"--states {count}: choose from 1 to the number of entries, {entries:,}")
-    rows = min(entries, settings.sample or SAMPLE_PER_STATE * count)
-    if rows < count:
-        raise BadInput(f"--sample {rows}: fewer entries than the {count:,} states to learn")
-    two_level = wants_two_levels(rows, count, shape.dimension, settings.iterations)
-    return Recipe(count, settings.iterations, rows, settings.seed, two_level)
 
 
 @dataclass(frozen=True)
@@ -109,64 +71,58 @@ class KmeansPlan(Plan[range]):
         return chunk_work(self.store.shape(), self.units)
 
     @cached_property
-    def saved(self) -> "Saved":
-        """The checkpoints of the training."""
-        return Saved(states.folder_of(self.store.path, self.clustering), self.config_hash)
+    def files(self) -> TrainingFiles:
+        """What the training leaves until the stage is done."""
+        return training_files(states.folder_of(self.store.path, self.clustering), self.config_hash)
 
     def lead(self, session: Session) -> None:
         """Train, or go on training."""
-        reached, stop = self.saved.load(), Stop(self.recipe.iterations)
-        if isinstance(reached, Trained) and stopped(reached.state, stop):
+        reached = self.files.load()
+        before = len(reached.history) if reached else 0
+        if reached and stopped(reached.history, Stop(self.recipe.iterations)):
             return
-        before = len(reached.state.history) if isinstance(reached, Trained) else 0
-        sample = Sample(GuardedReader(self.store), self._drawn())
         mode = session.settings.progress
-        with (
-            showing(mode, "kmeans", self.recipe.iterations, "iterations", before) as progress,
-            TeamShares(sample, self.blocking, session) as shares,
-        ):
+        with showing(mode, "kmeans", self.recipe.iterations, "iterations", before) as progress:
 
-            def show(now: LloydProgress) -> None:
-                if now.history:
-                    progress.advance(len(now.history) - progress.done, _shown(now))
+            def show(history: Sequence[Iteration]) -> None:
+                progress.advance(len(history) - progress.done, _shown(history[-1]))
 
-            train(shares, self.recipe, self.saved, self.blocking, show)
-
-    def _drawn(self) -> NDArray[np.int64] | None:
-        entries, recipe = self.store.shape().entries, self.recipe
-        if recipe.rows == entries:
-            return None
-        return np.sort(drawn(entries, recipe.rows, recipe.seed))
+            reader = GuardedReader(self.store)
+            train_centroids(session, reader, self.recipe, self.files, self.blocking, show)
 
     def worker(self) -> Callable[[], "AssignWorker"]:
         """Assigns entries."""
         reader = GuardedReader(self.store)
-        return partial(AssignWorker, reader, self.clustering, self.saved, self.blocking)
+        return partial(AssignWorker, reader, self.clustering, self.files, self.blocking)
 
     def finish(self, units: Sequence[Record]) -> Done:
         """Join the units' states, and store centroids, sizes and statistics."""
-        trained, store, name = self.saved.trained(), self.store.path, self.clustering
+        state, store, name = self._reached(), self.store.path, self.clustering
         files = states.merge_parts(store, name, len(units))
-        centroids = trained.state.centroids
+        centroids = open_trained(GuardedReader(self.store), self.files).centroids
         files |= states.write_column(store, name, "centroids", centroids.reshape(-1))
         facts: Json = {
             "inertia": _total(units, "inertia_digits"),
             "distances": _total(units, "distance_digits"),
-            "path": "two-level" if self.recipe.two_level else "plain",
-            "iterations": [asdict(iteration) for iteration in trained.state.history],
+            "path": LEVEL_NAMES[state.levels],
+            "iterations": [asdict(iteration) for iteration in state.history],
         }
         folder, datastore = states.folder_of(store, name), self.store.datastore()
         return with_statistics(
             States(folder, "kmeans", self.recipe.states, datastore), files, facts
         )
 
+    def _reached(self) -> TrainingState:
+        found = self.files.load()
+        assert found is not None, "finished before the training"
+        return found
+
     def scratch(self) -> Sequence[Path]:
-        """The units' parts, and the checkpoint of the training."""
-        return states.parts_of(self.store.path, self.clustering), self.saved.folder / CHECKPOINT
+        """The units' parts, and what the training left."""
+        return states.parts_of(self.store.path, self.clustering), *self.files.scratch
 
 
-def _shown(now: LloydProgress) -> Json:
-    last = now.history[-1]
+def _shown(last: Iteration) -> Json:
     return {"inertia": f"{last.inertia:.5g}", "moved": f"{last.moved:.1%}", "empty": last.empty}
 
 
@@ -175,17 +131,17 @@ def _total(units: Sequence[Record], digits: str) -> float:
 
 
 class AssignWorker:
-    """Writes the states of whole chunks of entries; reads the centroids from the checkpoint."""
+    """Writes the states of whole chunks of entries; maps what the training left."""
 
     def __init__(
-        self, reader: GuardedReader, name: str, saved: "Saved", blocking: Blocking
+        self, reader: GuardedReader, name: str, files: TrainingFiles, blocking: Blocking
     ) -> None:
-        self._reader, self._name, self._saved, self._blocking = reader, name, saved, blocking
+        self._reader, self._name, self._files, self._blocking = reader, name, files, blocking
 
     @cached_property
     def _find(self) -> FindStates:
-        trained = self._saved.trained()
-        return finder(trained.state.centroids, trained.cells, self._blocking)
+        trained = open_trained(self._reader, self._files)
+        return finder(trained.centroids, trained.cells, self._blocking)
 
     def run(self, number: int, payload: range) -> Done:
         """Assign the unit's entries and write their states."""
@@ -200,98 +156,3 @@ class AssignWorker:
             "distance_digits": digits_of(np.sqrt(nearest.distances)).tolist(),
         }
         return Done(files, facts)
-
-
-@dataclass(frozen=True)
-class Trained:
-    """The result: centroids, the cells they are looked up through, and what each iteration saw."""
-
-    state: LloydProgress
-    cells: Cells | None
-
-
-@dataclass(frozen=True)
-class Saved:
-    """Where the checkpoints of one training lie."""
-
-    folder: Path
-    config_hash: str
-
-    def load(self) -> Trained | CellPlan | None:
-        """What was reached before this run: a plan of cells, some iterations, or nothing."""
-        found = checkpoint.load(self.folder / CHECKPOINT, self.config_hash)
-        if found is None:
-            return None
-        arrays, facts = found
-        if "history" not in facts:
-            return CellPlan(arrays["centres"], arrays["states"])
-        history = tuple(Iteration(**item) for item in facts["history"])
-        state = LloydProgress(arrays["centroids"], arrays.get("before"), history)
-        return Trained(state, _cells(arrays, facts["probes"]))
-
-    def trained(self) -> Trained:
-        """What the training has come to."""
-        found = self.load()
-        assert isinstance(found, Trained), "asked for before the training"
-        return found
-
-    def keep_plan(self, plan: CellPlan) -> None:
-        """Save a plan of cells."""
-        self._save({"centres": plan.centres, "states": plan.states}, {})
-
-    def keep(self, now: Trained) -> None:
-        """Save centroids after an iteration."""
-        arrays: Arrays = {"centroids": now.state.centroids}
-        if now.state.before is not None:
-            arrays["before"] = now.state.before
-        if now.cells is not None:
-            arrays |= {"centres": now.cells.centres, "offsets": now.cells.offsets}
-        history = [asdict(iteration) for iteration in now.state.history]
-        probes = now.cells.probes if now.cells else 0
-        self._save(arrays, {"history": history, "probes": probes})
-
-    def _save(self, arrays: Arrays, facts: dict[str, object]) -> None:
-        checkpoint.save(self.folder / CHECKPOINT, self.config_hash, arrays, facts)
-
-
-def train(
-    shares: Shares,
-    recipe: Recipe,
-    saved: Saved,
-    blocking: Blocking,
-    show: Callable[[LloydProgress], None],
-) -> None:
-    """Run k-means, or go on from its checkpoint; the bits are the same either way."""
-    start = _start(shares, recipe, saved, blocking)
-    show(start.state)
-
-    def report(state: LloydProgress) -> None:
-        saved.keep(Trained(state, start.cells))
-        show(state)
-
-    lloyd(shares, start.state, Stop(recipe.iterations), SUMS_MEMORY, start.cells, report)
-
-
-def _start(shares: Shares, recipe: Recipe, saved: Saved, blocking: Blocking) -> Trained:
-    reached = saved.load()
-    if isinstance(reached, Trained):
-        return reached
-    if not recipe.two_level:
-        first = first_centroids(shares.rows, shares.take, recipe.states, recipe.seed)
-        return Trained(LloydProgress(first), None)
-    settings = TwoLevel()
-    if reached is None:
-        reached = plan_cells(shares, recipe.states, settings, recipe.seed, blocking)
-        saved.keep_plan(reached)
-    else:
-        shares.assign(reached.centres, None)
-    cells, state = split_cells(shares, reached, settings, recipe.seed)
-    started = Trained(state, cells)
-    saved.keep(started)
-    return started
-
-
-def _cells(arrays: Arrays, probes: int) -> Cells | None:
-    if "centres" not in arrays:
-        return None
-    return Cells(arrays["centres"], arrays["offsets"].astype(np.int64), probes)

@@ -21,14 +21,16 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from retomaton_dist.clustering.draw import first_centroids
-from retomaton_dist.clustering.lloyd import LloydProgress, Stop, lloyd
+from retomaton_dist.clustering.arrays import blocks_of
+from retomaton_dist.clustering.assign import finder
 from retomaton_dist.clustering.products import Blocking
-from retomaton_dist.clustering.two_level import TwoLevel, plan_cells, split_cells
+from retomaton_dist.clustering.sums import digits_of, total_of
 from retomaton_dist.runtime.session import Session
 from retomaton_dist.settings import WorkerSettings
-from retomaton_dist.stages.kmeans import SUMS_MEMORY
-from retomaton_dist.stages.kmeans_shares import Sample, TeamShares
+from retomaton_dist.stages.kmeans_files import TrainingFiles
+from retomaton_dist.stages.kmeans_job import UNIT_ROWS, Trained, open_trained, training_files
+from retomaton_dist.stages.kmeans_recipe import Recipe
+from retomaton_dist.stages.kmeans_training import train_centroids
 from storage.datastore import choose_chunk_entries
 from storage.guarded import GuardedReader
 from storage.store import Store
@@ -46,23 +48,45 @@ class Result:
     inertia: float
 
 
-def plain(shares: TeamShares, states: int, iterations: int) -> Result:
-    """Train plain k-means."""
-    began = time.perf_counter()
-    start = LloydProgress(first_centroids(shares.rows, shares.take, states, 1))
-    done = lloyd(shares, start, Stop(iterations, -1), SUMS_MEMORY)
-    seconds = time.perf_counter() - began
-    return Result(seconds, shares.assign(done.centroids, None).inertia)
+class Assigner:
+    """Assigns rows to what was trained, and adds up their distances."""
+
+    def __init__(self, reader: GuardedReader, files: TrainingFiles) -> None:
+        trained = open_trained(reader, files)
+        self._reader, self._find = reader, finder(trained.centroids, trained.cells, Blocking())
+
+    def run(self, rows: slice) -> np.ndarray:
+        return digits_of(self._find(self._reader.keys(rows.start, rows.stop)).distances)
 
 
-def two_level(shares: TeamShares, states: int, iterations: int) -> Result:
-    """Train two-level k-means and assign all rows."""
-    began = time.perf_counter()
-    plan = plan_cells(shares, states, TwoLevel(), 1, Blocking())
-    cells, start = split_cells(shares, plan, TwoLevel(), 1)
-    done = lloyd(shares, start, Stop(iterations, -1), SUMS_MEMORY, cells)
-    assigned = shares.assign(done.centroids, cells)
-    return Result(time.perf_counter() - began, assigned.inertia)
+@dataclass(frozen=True)
+class Ours:
+    """Our k-means over a store, its files in a folder that is removed after each run."""
+
+    session: Session
+    reader: GuardedReader
+
+    def run(self, states: int, iterations: int, *, two_level: bool) -> Result:
+        """Train, then assign all rows: that counts if there are two levels."""
+        with tempfile.TemporaryDirectory() as folder:
+            files = training_files(Path(folder), "benchmark")
+            began = time.perf_counter()
+            self.train(states, iterations, two_level, files)
+            trained = time.perf_counter()
+            inertia = self.assign(files)
+            ended = time.perf_counter() if two_level else trained
+        return Result(ended - began, inertia)
+
+    def train(self, states: int, iterations: int, two_level: bool, files: TrainingFiles) -> Trained:
+        """Train on all rows, for as many iterations as asked for."""
+        recipe = Recipe(states, iterations, self.reader.shape.entries, 1, two_level)
+        return train_centroids(self.session, self.reader, recipe, files, Blocking(), tolerance=-1)
+
+    def assign(self, files: TrainingFiles) -> float:
+        """Assign all rows; return the inertia."""
+        units = list(blocks_of(self.reader.shape.entries, UNIT_ROWS // 8))
+        with self.session.pool(partial(Assigner, self.reader, files), gpu=False) as pool:
+            return total_of(sum(digits for _, digits in pool.run(units)))
 
 
 def faiss_train(
@@ -100,14 +124,11 @@ def run_faiss(store: Path, name: str, states: int, iterations: int) -> list[Resu
 def run_ours(store: Path, states: int, iterations: int) -> list[Result]:
     """Run both paths over two actors."""
     torch.set_num_threads(1)
-    sample = Sample(GuardedReader(Store.open(store)), None)
-    with (
-        Session(WorkerSettings(workers=PROCESSES)) as session,
-        TeamShares(sample, Blocking(), session) as shares,
-    ):
-        two_level(shares, 40, 1)
-        plain(shares, 40, 1)
-        return [plain(shares, states, iterations), two_level(shares, states, iterations)]
+    with Session(WorkerSettings(workers=PROCESSES)) as session:
+        ours = Ours(session, GuardedReader(Store.open(store)))
+        for two_level in (True, False):
+            ours.run(40, 1, two_level=two_level)
+        return [ours.run(states, iterations, two_level=two_level) for two_level in (False, True)]
 
 
 def synthetic(rows: int, dimension: int) -> np.ndarray:
@@ -159,12 +180,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--keys", help="float16 keys as .npy; synthetic ones by default")
     parser.add_argument("--rows", type=int, default=300_000)
+    parser.add_argument("--dimension", type=int, default=256, help="of synthetic keys")
     parser.add_argument("--states", type=int, help="default: rows / 100")
     parser.add_argument("--iterations", type=int, default=10)
     parser.add_argument("--repeats", type=int, default=2)
     chosen = parser.parse_args()
     keys = np.load(chosen.keys, mmap_mode="r")[: chosen.rows] if chosen.keys else None
-    keys = synthetic(chosen.rows, 256) if keys is None else keys
+    keys = synthetic(chosen.rows, chosen.dimension) if keys is None else keys
     states = chosen.states or len(keys) // 100
     print(
         f"{len(keys):,} rows of {keys.shape[1]}, {states:,} states, {chosen.iterations} iterations"

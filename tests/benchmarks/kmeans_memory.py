@@ -14,13 +14,12 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from retomaton_dist.clustering.draw import first_centroids
-from retomaton_dist.clustering.lloyd import LloydProgress, Stop, lloyd
 from retomaton_dist.clustering.products import Blocking
 from retomaton_dist.runtime.session import Session
 from retomaton_dist.settings import WorkerSettings
-from retomaton_dist.stages.kmeans import SUMS_MEMORY
-from retomaton_dist.stages.kmeans_shares import Sample, TeamShares
+from retomaton_dist.stages.kmeans_job import training_files
+from retomaton_dist.stages.kmeans_recipe import Recipe
+from retomaton_dist.stages.kmeans_training import train_centroids
 from storage.datastore import choose_chunk_entries
 from storage.guarded import GuardedReader
 from storage.store import Store
@@ -30,25 +29,26 @@ from tests.search.made import make_store
 STATES, DIMENSION, ITERATIONS = 1000, 256, 2
 
 
-def cluster(path, answer):
+def cluster(path, two_level, answer):
     """Run k-means over all keys of the store; report the growth of memory at its peak."""
     torch.set_num_threads(1)
     reader = GuardedReader(Store.open(path))
-    lloyd_over(reader, np.arange(2 * STATES), 1)
+    train(reader, 2 * STATES, 1, two_level)
     before = own_memory()
     with Peak() as peak:
-        lloyd_over(reader, None, ITERATIONS)
+        train(reader, reader.shape.entries, ITERATIONS, two_level)
     answer.put((before, peak.bytes))
 
 
-def lloyd_over(reader, entries, iterations):
+def train(reader, rows, iterations, two_level):
     """Train as the stage does, with the one worker of `--workers 0`."""
+    recipe = Recipe(STATES, iterations, rows, 1, two_level)
     with (
+        tempfile.TemporaryDirectory() as folder,
         Session(WorkerSettings(workers=0)) as session,
-        TeamShares(Sample(reader, entries), Blocking(), session) as shares,
     ):
-        start = LloydProgress(first_centroids(shares.rows, shares.take, STATES, 1))
-        lloyd(shares, start, Stop(iterations), SUMS_MEMORY)
+        files = training_files(Path(folder), "benchmark")
+        train_centroids(session, reader, recipe, files, Blocking())
 
 
 def main():
@@ -60,12 +60,14 @@ def main():
             keys = np.random.default_rng(1).standard_normal((rows, DIMENSION), np.float32)
             chunk_entries = choose_chunk_entries(rows, DIMENSION)
             path = make_store(Path(folder) / "s.store", keys, [rows], chunk_entries)
-            answer = context.Queue()
-            process = context.Process(target=cluster, args=(path, answer))
-            process.start()
-            before, peak = answer.get()
-            process.join()
-        print(f"{rows:>9,} rows: {before / 1e6:.0f} MB before, {peak / 1e6:.0f} MB at the peak")
+            for name, two_level in (("plain", False), ("two-level", True)):
+                answer = context.Queue()
+                process = context.Process(target=cluster, args=(path, two_level, answer))
+                process.start()
+                before, peak = answer.get()
+                process.join()
+                figures = f"{before / 1e6:.0f} MB before, {peak / 1e6:.0f} MB at the peak"
+                print(f"{rows:>9,} rows, {name}: {figures}")
 
 
 if __name__ == "__main__":

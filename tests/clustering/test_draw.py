@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retomaton_dist.clustering.draw import digests, drawn, first_centroids, priorities
+from retomaton_dist.clustering.draw import digests, draw, drawn, first_centroids, priorities
 from tests.clustering.data import clouds, grids
 
 SEEDS = st.integers(0, 2**40)
@@ -67,3 +67,11 @@ def test_the_start_follows_from_the_seed(seed):
     starts = [first_centroids(500, keys.__getitem__, 20, chosen) for chosen in (seed, seed, 7)]
     assert np.array_equal(starts[0], starts[1])
     assert not np.array_equal(starts[0], starts[2])
+
+
+@given(st.integers(1, 5000), st.integers(1, 5000), st.integers(0, 100), st.integers(0, 5000))
+def test_a_draw_without_a_list_has_the_same_entries(rows, count, seed, middle):
+    count, middle = min(rows, count), min(rows, middle)
+    found = draw(rows, count, seed)
+    parts = [found.among(0, middle), found.among(middle, rows)]
+    np.testing.assert_array_equal(np.concatenate(parts), np.sort(drawn(rows, count, seed)))

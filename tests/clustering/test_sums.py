@@ -1,7 +1,6 @@
 """Sums of keys are exact, so that neither ranges nor divisions nor order change a centroid."""
 
 import math
-from functools import reduce
 
 import numpy as np
 import pytest
@@ -13,11 +12,9 @@ from retomaton_dist.clustering.sums import (
     EXACT_BELOW,
     UNIT,
     Sums,
-    add_sums,
     digits_of,
     new_centroids,
     partial_sums,
-    ranges_of_states,
     total_of,
 )
 from retomaton_dist.errors import BadInput
@@ -47,18 +44,6 @@ def test_sums_are_exact(case):
         np.testing.assert_array_equal(sums.keys[state] * UNIT, exact)
         largest = np.abs(members).max(axis=1, initial=0)
         assert sums.magnitudes[state] == np.sum(np.floor(largest) + 1)
-
-
-@given(CASES, DIVISIONS, st.integers(0, STATES), st.randoms())
-def test_parts_add_up_to_the_whole_in_any_order(case, cuts, middle, shuffled):
-    keys, states = case
-    pairs = list(zip(divided(keys, cuts), divided(states, cuts), strict=True))
-    shuffled.shuffle(pairs)
-    whole = partial_sums(keys, states, 0, STATES)
-    for first, last in ((0, middle), (middle, STATES)):
-        added = reduce(add_sums, [partial_sums(*pair, first, last) for pair in pairs])
-        np.testing.assert_array_equal(added.keys, whole.keys[first:last])
-        np.testing.assert_array_equal(added.magnitudes, whole.magnitudes[first:last])
 
 
 def test_a_centroid_is_the_mean_of_its_members_and_nothing_without_them():
@@ -120,14 +105,6 @@ def test_a_mean_is_the_exact_sum_divided_once(case):
     for state in np.flatnonzero(counts):
         exact = [math.fsum(column) for column in keys[states == state].astype(float).T]
         np.testing.assert_array_equal(centroids[state], np.float32(np.array(exact) / counts[state]))
-
-
-@given(st.integers(1, 1000), st.integers(1, 64), st.integers(1, 10**5))
-def test_ranges_cover_all_states_and_fit_into_memory(states, dimension, memory):
-    ranges = ranges_of_states(states, dimension, memory)
-    assert [state for first, last in ranges for state in range(first, last)] == [*range(states)]
-    widest = max(last - first for first, last in ranges)
-    assert widest == 1 or widest * (dimension + 1) * 8 <= memory
 
 
 @given(arrays(np.float32, st.integers(0, 50), elements=st.floats(0, 2.0**100, width=32)), DIVISIONS)

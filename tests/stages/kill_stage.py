@@ -12,10 +12,13 @@ import sys
 from functools import partial
 from pathlib import Path
 
+from retomaton_dist.clustering import two_level
+from retomaton_dist.stages import kmeans_job
 from storage.store import Store
 from storage.verify import verify
 from tests.conftest import contents
 from tests.stages.made import (
+    cluster_here,
     compile_here,
     make_store,
     random_states,
@@ -25,7 +28,18 @@ from tests.stages.made import (
 from tests.storage.kill import arm, in_child
 
 ENTRIES, WIDTH = 2500, 4
+
+
+def cluster_in_levels(path):
+    """K-means whose cells have cells, in units of a few hundred rows."""
+    two_level.PLAIN_WORK = two_level.PLAIN_STATES = 0
+    two_level.MANY_STATES, two_level.CELL_STATES = 20, 5
+    kmeans_job.UNIT_ROWS = 800
+    cluster_here(path, name="levels", states=45, sample=2000, iterations=2)
+
+
 STAGES = {
+    "cluster": cluster_in_levels,
     "compile": partial(compile_here, unit_entries=900, code_size=2),
     "suffix": partial(suffix_here, unit_entries=300, longest=4),
 }

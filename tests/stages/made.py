@@ -21,6 +21,11 @@ def compile_here(path, **settings):
     rd.compile(path, workers=0, progress="none", **settings)
 
 
+def cluster_here(path, **settings):
+    """`retomaton cluster`, or what is missing of it, in this process."""
+    rd.cluster(path, workers=0, progress="none", **settings)
+
+
 def suffix_here(path, **settings):
     """`retomaton suffix`, or what is missing of it, in this process."""
     rd.suffix(path, workers=0, progress="none", **settings)

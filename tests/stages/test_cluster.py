@@ -14,7 +14,7 @@ import retomaton_dist as rd
 from retomaton_dist.clustering import two_level
 from retomaton_dist.errors import BadInput, ConfigMismatch, DamagedStore, StageMissing
 from retomaton_dist.settings import ClusterSettings
-from retomaton_dist.stages import kmeans
+from retomaton_dist.stages import kmeans_recipe as kmeans
 from storage.store import Store
 from storage.verify import verify
 from tests.conftest import ROOT

@@ -16,8 +16,10 @@ FAST = "/dev/shm" if Path("/dev/shm").is_dir() else None
 @pytest.mark.parametrize(
     ("stage", "step", "operations"),
     [
+        ("cluster", 97, 300),
         ("compile", 23, 100),
         ("suffix", 17, 50),
+        pytest.param("cluster", 7, 300, marks=pytest.mark.slow),
         pytest.param("compile", 1, 100, marks=pytest.mark.slow),
         pytest.param("suffix", 1, 50, marks=pytest.mark.slow),
     ],

@@ -1,0 +1,80 @@
+"""Rows in the order of their nearest cells: where each goes, and which are taken of a cell.
+
+Rows of a unit go to one run per cell. Within a cell they keep their order, so that the place of a
+row depends on the rows alone, whoever finds it.
+"""
+
+import itertools
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from retomaton_dist.clustering.arrays import Counts, Keys
+from retomaton_dist.clustering.cells import NearCells
+from retomaton_dist.clustering.draw import digests, priorities
+
+WEIGHED_ROWS = 1 << 14
+
+
+@dataclass(frozen=True)
+class CellRun:
+    """Rows of a unit whose nearest cell is the same: `rows` go to `place` and what follows."""
+
+    place: int
+    rows: NDArray[np.int64]
+
+
+def count_rows(near: NearCells, cells: int) -> Counts:
+    """Count the rows that each cell is nearest to."""
+    return np.bincount(near[:, 0], minlength=cells)
+
+
+def places_of_units(counts: Callable[[], Iterable[Counts]]) -> Iterator[Counts]:
+    """Yield where the first row of each cell goes, unit after unit: all of a cell's come together.
+
+    `counts` gives the units' counts, one by one, and is asked twice: they are never all in memory.
+    """
+    total: Counts = sum(counts(), start=np.zeros(1, np.int64))
+    reached = np.cumsum(total) - total
+    for some in counts():
+        yield reached.copy()
+        reached += some
+
+
+def runs_of(near: NearCells, places: Counts) -> Iterator[CellRun]:
+    """Divide the rows of a unit by their nearest cell."""
+    home = near[:, 0]
+    order = np.argsort(home, kind="stable")
+    cells, starts = np.unique(home[order], return_index=True)
+    bounds = itertools.pairwise([*starts.tolist(), len(order)])
+    for cell, (first, last) in zip(cells.tolist(), bounds, strict=True):
+        yield CellRun(int(places[cell]), order[first:last])
+
+
+def limited(first: int, last: int, limit: int, seed: int) -> NDArray[np.int64]:
+    """Draw at most `limit` of the rows first..last-1, in ascending order."""
+    rows = np.arange(first, last)
+    if len(rows) <= limit:
+        return rows
+    return rows[np.sort(np.argsort(priorities(rows, seed))[:limit])]
+
+
+def weigh(keys: Keys, rows: int) -> int:
+    """Weigh a cell by its rows, discounted by how far those given here are equal."""
+    if not rows:
+        return 0
+    different = len(np.unique(digests(keys)))
+    return -(-rows * different // len(keys))
+
+
+def group_cells(sizes: Counts, most: int) -> list[tuple[int, int]]:
+    """Cut cells into groups first..last-1 whose sizes add up to `most` at most, or of one cell."""
+    groups, first, total = [], 0, 0
+    for cell, size in enumerate(sizes.tolist()):
+        if cell > first and total + size > most:
+            groups.append((first, cell))
+            first, total = cell, 0
+        total += size
+    return [*groups, (first, len(sizes))]

@@ -1,0 +1,134 @@
+"""Cells: a coarse division of space, so that a row is compared with the states near to it alone.
+
+Cells of many states are themselves found through cells: a row is compared with the centres of the
+few cells of the level above that are nearest to it, then with the states of the few nearest ones.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from retomaton_dist.clustering.arrays import Centroids, Counts, Keys, blocks_of
+from retomaton_dist.clustering.products import (
+    Blocking,
+    CentroidSlab,
+    Contest,
+    ProductScratch,
+    RowBlock,
+    begin,
+    contend,
+    load_block,
+    load_slabs,
+    scratch_on,
+    settled,
+)
+
+NearCells: TypeAlias = NDArray[np.int32]
+"""The cells that each row sees, nearest first, [rows, probes]; -1 where there are fewer."""
+
+_FindCells = Callable[[RowBlock, ProductScratch], NearCells]
+
+
+@dataclass(frozen=True)
+class Cells:
+    """A coarse division of space: cell c holds states offsets[c] .. offsets[c + 1] - 1.
+
+    A row is compared with the states of the `probes` cells whose centres are nearest to it: of
+    all centres, or of those in the cells `above` that it sees. The centres stay where they are
+    while centroids move, so which cells a row sees never changes.
+    """
+
+    centres: Centroids
+    offsets: Counts
+    probes: int
+    above: "Cells | None" = None
+
+    @property
+    def levels(self) -> int:
+        """How many times a row is compared with something until its state is found."""
+        return 2 if self.above is None else 1 + self.above.levels
+
+
+class CellSlabs:
+    """The states of cells, ready to be multiplied: brought when asked for, forgotten in turn."""
+
+    def __init__(self, targets: Centroids, offsets: Counts, blocking: Blocking) -> None:
+        self._targets, self._offsets, self._blocking = targets, offsets, blocking
+        self._kept: dict[int, tuple[CentroidSlab, ...]] = {}
+        self._bytes = 0
+
+    def __getitem__(self, cell: int) -> tuple[CentroidSlab, ...]:
+        if cell not in self._kept:
+            first, last = int(self._offsets[cell]), int(self._offsets[cell + 1])
+            self._kept[cell] = load_slabs(self._targets, first, last, self._blocking)
+            self._bytes += _bytes_of(self._kept[cell])
+            while self._bytes > self._blocking.slab_memory and len(self._kept) > 1:
+                self._bytes -= _bytes_of(self._kept.pop(next(iter(self._kept))))
+        return self._kept[cell]
+
+    def __len__(self) -> int:
+        return len(self._offsets) - 1
+
+
+def _bytes_of(slabs: tuple[CentroidSlab, ...]) -> int:
+    return sum(4 * slab.doubled.numel() for slab in slabs)
+
+
+def contend_in_cells(contest: Contest, slabs: CellSlabs, near: NearCells) -> None:
+    """Let the states of the cells that each row sees contend for it.
+
+    All states contend for a row whose cells have no centroid at all.
+    """
+    for cell, members in _rows_by_cell(near):
+        contend(contest, slabs[cell], members)
+    forlorn = np.flatnonzero(contest.contenders.filled == 0)
+    if len(forlorn):
+        for cell in range(len(slabs)):
+            contend(contest, slabs[cell], forlorn)
+
+
+def cell_finder(cells: Cells, blocking: Blocking) -> Callable[[Keys], NearCells]:
+    """Prepare to find the cells that rows see; ties go to the lower cell."""
+    find = _block_finder(cells, blocking)
+
+    def find_all(keys: Keys) -> NearCells:
+        near, scratch = np.empty((len(keys), cells.probes), np.int32), scratch_on(blocking.device)
+        for part in blocks_of(len(keys), blocking.rows_in_block(keys.shape[1])):
+            near[part] = find(load_block(keys[part], blocking.device), scratch)
+        return near
+
+    return find_all
+
+
+def _block_finder(cells: Cells, blocking: Blocking) -> _FindCells:
+    above, centres = cells.above, cells.centres
+    if above is None:
+        among = load_slabs(centres, 0, len(centres), blocking)
+
+        def find_among_all(block: RowBlock, scratch: ProductScratch) -> NearCells:
+            contest = begin(block, cells.probes, scratch, blocking.rows)
+            contend(contest, among)
+            return settled(contest, centres)[0]
+
+        return find_among_all
+    find_above, slabs = _block_finder(above, blocking), CellSlabs(centres, above.offsets, blocking)
+
+    def find_through_cells(block: RowBlock, scratch: ProductScratch) -> NearCells:
+        near = find_above(block, scratch)
+        contest = begin(block, cells.probes, scratch, blocking.rows)
+        contend_in_cells(contest, slabs, near)
+        return settled(contest, centres)[0]
+
+    return find_through_cells
+
+
+def _rows_by_cell(near: NearCells) -> Iterator[tuple[int, NDArray[np.int64]]]:
+    flat = near.ravel()
+    order = np.argsort(flat, kind="stable")
+    order = order[np.searchsorted(flat, 0, sorter=order) :]
+    present, starts = np.unique(flat[order], return_index=True)
+    for cell, members in zip(present.tolist(), np.split(order, starts[1:]), strict=True):
+        yield cell, members // near.shape[1]

@@ -1,0 +1,55 @@
+"""Every setting of a k-means, with `auto` found out."""
+
+from dataclasses import dataclass
+
+from retomaton_dist.clustering.two_level import (
+    TwoLevel,
+    cells_for,
+    cells_have_cells,
+    wants_two_levels,
+)
+from retomaton_dist.errors import BadInput
+from retomaton_dist.settings import ClusterSettings
+from storage.datastore import Shape
+
+ENTRIES_PER_STATE = 100
+SAMPLE_PER_STATE = 256
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What a k-means is made by; `two_level` says whether rows see cells or all states."""
+
+    states: int
+    iterations: int
+    rows: int
+    seed: int
+    two_level: bool
+
+
+def resolve(settings: ClusterSettings, shape: Shape) -> Recipe:
+    """Fill in what is `auto` and refuse what does not fit so many entries."""
+    entries = shape.entries
+    count = max(1, entries // ENTRIES_PER_STATE) if settings.states is None else settings.states
+    if count > entries:
+        raise BadInput(f"--states {count}: choose from 1 to the number of entries, {entries:,}")
+    rows = min(entries, settings.sample or SAMPLE_PER_STATE * count)
+    if rows < count:
+        raise BadInput(f"--sample {rows}: fewer entries than the {count:,} states to learn")
+    return recipe_of(count, settings.iterations, rows, settings.seed, shape.dimension)
+
+
+def recipe_of(states: int, iterations: int, rows: int, seed: int, dimension: int) -> Recipe:
+    """Choose the path for so many states, learnt from `rows` entries."""
+    return Recipe(
+        states, iterations, rows, seed, wants_two_levels(rows, states, dimension, iterations)
+    )
+
+
+def recipe_of_cells(recipe: Recipe, dimension: int) -> Recipe:
+    """How the cells of a k-means are found: by one of fewer states, from fewer rows."""
+    settings, count = TwoLevel(), cells_for(recipe.states)
+    rows = min(recipe.rows, count * settings.rows_per_state)
+    if not cells_have_cells(recipe.states):
+        return Recipe(count, settings.split_iterations, rows, recipe.seed, two_level=False)
+    return recipe_of(count, settings.split_iterations, rows, recipe.seed, dimension)

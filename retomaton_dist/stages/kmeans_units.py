@@ -1,0 +1,243 @@
+"""The units of a k-means: small, stateless, and done again by anybody if their worker is lost.
+
+    to order the rows     SeeCells, PlaceRows (or CopyRows, where there are no cells)
+    to begin              WeighCells, SplitCells
+    in every iteration    AssignRows, then MoveRange: each key is read once, each sum added once
+
+Each leaves a record when all that it wrote is durable; whoever finds the record knows it is done.
+"""
+
+import itertools
+from abc import ABC, abstractmethod
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+
+from retomaton_dist.clustering.assign import Nearest, find_among_all, find_in_seen_cells
+from retomaton_dist.clustering.cell_order import (
+    WEIGHED_ROWS,
+    count_rows,
+    limited,
+    runs_of,
+    weigh,
+)
+from retomaton_dist.clustering.cells import cell_finder
+from retomaton_dist.clustering.lloyd import cluster_rows
+from retomaton_dist.clustering.moving import moved_centroids
+from retomaton_dist.clustering.sums import digits_of
+from retomaton_dist.clustering.tally import Tally, add_tally, empty_range, norms_of, tally_of
+from retomaton_dist.clustering.two_level import TwoLevel, split_rows
+from retomaton_dist.stages.kmeans_files import TrainingFiles, digest_of_rows, iteration_name
+from retomaton_dist.stages.kmeans_job import TrainingJob
+from storage import checkpoint
+from storage.canonical import Json
+from storage.checkpoint import Arrays
+
+TALLIED = ("states", "counts", "spreads", "keys", "magnitudes")
+
+
+@dataclass(frozen=True)
+class TrainingUnit(ABC):
+    """Unit `number` of its kind, over first..last-1 of what it works on."""
+
+    number: int
+    first: int
+    last: int
+
+    @property
+    @abstractmethod
+    def kind(self) -> str:
+        """Where records of these units lie."""
+
+    @abstractmethod
+    def do(self, job: TrainingJob) -> tuple[Arrays, Json]:
+        """Do the unit durably; return what its record is to hold."""
+
+    def record(self, files: TrainingFiles) -> Path:
+        """What is there when the unit is done."""
+        return files.unit(self.kind, self.number)
+
+    def run(self, job: TrainingJob) -> None:
+        """Do the unit, then declare it done."""
+        arrays, facts = self.do(job)
+        checkpoint.save(self.record(job.files), job.files.config_hash, arrays, facts)
+
+
+class TrainingWorker:
+    """Does units of any kind for one training."""
+
+    def __init__(self, job: TrainingJob) -> None:
+        self._job = job
+
+    def run(self, unit: TrainingUnit) -> None:
+        """Do one unit."""
+        unit.run(self._job)
+
+
+class SeeCells(TrainingUnit):
+    """Find the cells that the rows among the entries first..last-1 see."""
+
+    kind = "near"
+
+    def do(self, job: TrainingJob) -> tuple[Arrays, Json]:
+        """Leave them, and how many rows each cell is nearest to."""
+        near = cell_finder(job.coarse, job.blocking)(job.entry_keys(self.first, self.last))
+        return {"near": near, "counts": count_rows(near, len(job.coarse.centres))}, {}
+
+
+@dataclass(frozen=True)
+class PlaceRows(TrainingUnit):
+    """Write the rows among the entries first..last-1 to their places in the order of cells."""
+
+    units: int
+
+    kind = "placed"
+
+    def do(self, job: TrainingJob) -> tuple[Arrays, Json]:
+        """Write a run of rows for each cell that is nearest to some."""
+        seen = job.files.unit(SeeCells.kind, self.number)
+        near = checkpoint.load_part(seen, ("near",))[0]["near"]
+        places = job.files.places(self.units, len(job.coarse.centres)).map()[self.number]
+        keys, runs = job.entry_keys(self.first, self.last), list(runs_of(near, places))
+        job.keys_array.write((run.place, keys[run.rows]) for run in runs)
+        job.cells_array.write((run.place, near[run.rows]) for run in runs)
+        return {}, {}
+
+
+@dataclass(frozen=True)
+class CopyRows(TrainingUnit):
+    """Write the rows among the entries first..last-1 one after the other, from `place` on."""
+
+    place: int
+
+    kind = "placed"
+
+    def do(self, job: TrainingJob) -> tuple[Arrays, Json]:
+        """Copy their keys."""
+        job.keys_array.write([(self.place, job.entry_keys(self.first, self.last))])
+        return {}, {}
+
+
+class WeighCells(TrainingUnit):
+    """Weigh the cells first..last-1, so that equal keys do not claim states by their mass."""
+
+    kind = "weighed"
+
+    def do(self, job: TrainingJob) -> tuple[Arrays, Json]:
+        """Leave their masses."""
+        bounds = job.row_offsets[self.first : self.last + 1].tolist()
+        masses = [
+            weigh(_some_rows(job, begin, end, WEIGHED_ROWS), end - begin)
+            for begin, end in itertools.pairwise(bounds)
+        ]
+        return {"masses": np.array(masses, np.int64)}, {}
+
+
+class SplitCells(TrainingUnit):
+    """Split the cells first..last-1, each on its own: the centroids that iterations begin with."""
+
+    kind = "split"
+
+    def do(self, job: TrainingJob) -> tuple[Arrays, Json]:
+        """Write the centroids of the cells' states."""
+        rows, states = job.row_offsets, job.state_offsets
+        begin, end = int(states[self.first]), int(states[self.last])
+        centroids = np.empty((end - begin, job.dimension), np.float32)
+        for cell in range(self.first, self.last):
+            some = slice(int(states[cell]) - begin, int(states[cell + 1]) - begin)
+            count, settings = some.stop - some.start, TwoLevel()
+            if count:
+                limit = split_rows(count, job.dimension, settings)
+                keys = _some_rows(job, int(rows[cell]), int(rows[cell + 1]), limit)
+                centroids[some] = cluster_rows(
+                    keys, count, settings.split_iterations, job.recipe.seed, job.blocking
+                )
+        job.centroids_array(0).write([(begin, centroids)])
+        return {}, piece_facts(begin, centroids)
+
+
+def _some_rows(job: TrainingJob, first: int, last: int, limit: int) -> np.ndarray:
+    keys = job.row_keys(first, last)
+    if last - first <= limit:
+        return keys
+    return keys[limited(first, last, limit, job.recipe.seed) - first]
+
+
+def piece_facts(first: int, centroids: np.ndarray) -> Json:
+    """What is kept of centroids that were written: where, their digest, and their lengths."""
+    piece = {"first": first, "last": first + len(centroids), "digest": digest_of_rows(centroids)}
+    return {"piece": piece, "norms": asdict(norms_of(centroids))}
+
+
+@dataclass(frozen=True)
+class AssignRows(TrainingUnit):
+    """Give the rows first..last-1 their states, and add up the members of each state."""
+
+    iteration: int
+    spread_unit: float
+
+    @property
+    def kind(self) -> str:
+        """Of the iteration."""
+        return f"{iteration_name(self.iteration)}/assigned"
+
+    def do(self, job: TrainingJob) -> tuple[Arrays, Json]:
+        """Leave the rows' states, how many have moved, and the tally of the states they are in."""
+        keys = job.row_keys(self.first, self.last)
+        nearest = self._find(job, keys)
+        tally = tally_of(keys, nearest, self.spread_unit)
+        arrays = {name: getattr(tally, name) for name in TALLIED}
+        digits = digits_of(nearest.distances)
+        facts = {"moved": self._moved(job, nearest)}
+        return {**arrays, "row_states": nearest.states, "digits": digits}, facts
+
+    def _find(self, job: TrainingJob, keys: np.ndarray) -> Nearest:
+        centroids = job.centroids_array(self.iteration).map()
+        if not job.recipe.two_level:
+            return find_among_all(centroids, job.blocking)(keys)
+        find = find_in_seen_cells(centroids, job.state_offsets, job.blocking)
+        return find(keys, job.row_cells(self.first, self.last))
+
+    def _moved(self, job: TrainingJob, nearest: Nearest) -> int:
+        if self.iteration == 0:
+            return len(nearest.states)
+        kind = f"{iteration_name(self.iteration - 1)}/assigned"
+        path = job.files.unit(kind, self.number)
+        before = checkpoint.load_part(path, ("row_states",))[0]["row_states"]
+        return int(np.count_nonzero(before != nearest.states))
+
+
+@dataclass(frozen=True)
+class MoveRange(TrainingUnit):
+    """Move the centroids of the cells first..last-1 to the means of their members.
+
+    The tallies of all rows' units are mapped, but of each only what belongs to these cells is
+    read. Without cells, all states are one.
+    """
+
+    iteration: int
+    spread_unit: float
+    units: int
+
+    @property
+    def kind(self) -> str:
+        """Of the iteration."""
+        return f"{iteration_name(self.iteration)}/moved"
+
+    def do(self, job: TrainingJob) -> tuple[Arrays, Json]:
+        """Write the centroids that the next iteration begins with."""
+        whole = np.array([0, job.recipe.states])
+        offsets = job.state_offsets if job.recipe.two_level else whole
+        offsets = offsets[self.first : self.last + 1]
+        total = empty_range(int(offsets[0]), int(offsets[-1]), job.dimension)
+        assigned = f"{iteration_name(self.iteration)}/assigned"
+        for number in range(self.units):
+            arrays, _ = checkpoint.load_part(job.files.unit(assigned, number), TALLIED)
+            add_tally(total, Tally(**arrays))
+        after = moved_centroids(total, self.spread_unit, offsets)
+        first = total.sums.first
+        job.centroids_array(self.iteration + 1).write([(first, after.centroids)])
+        empty = int(np.count_nonzero(total.counts == 0))
+        facts = {"empty": empty, "refilled": after.filled}
+        return {}, {**facts, **piece_facts(first, after.centroids)}

@@ -1,0 +1,62 @@
+"""Rows in the order of their nearest cells: each at one place, whoever puts it there."""
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from retomaton_dist.clustering.cell_order import (
+    count_rows,
+    group_cells,
+    limited,
+    places_of_units,
+    runs_of,
+    weigh,
+)
+from tests.clustering.data import DIVISIONS, clouds, divided
+
+CELLS = 6
+NEAR = arrays(np.int32, st.tuples(st.integers(1, 80), st.just(2)), elements=st.integers(0, 5))
+
+
+@given(NEAR, DIVISIONS)
+def test_rows_are_ordered_by_cell_and_within_a_cell_as_they_came(near, cuts):
+    units = divided(near, cuts)
+    counts = [count_rows(unit, CELLS) for unit in units]
+    ordered = np.full(len(near), -1)
+    first = 0
+    for unit, places in zip(units, places_of_units(lambda: iter(counts)), strict=True):
+        for run in runs_of(unit, places):
+            taken = slice(run.place, run.place + len(run.rows))
+            assert np.all(ordered[taken] == -1), "two rows at one place"
+            ordered[taken] = first + run.rows
+        first += len(unit)
+    np.testing.assert_array_equal(ordered, np.argsort(near[:, 0], kind="stable"))
+
+
+@given(st.integers(0, 300), st.integers(0, 300), st.integers(1, 40))
+def test_at_most_so_many_rows_are_drawn_in_ascending_order(first, count, limit):
+    rows = limited(first, first + count, limit, seed=3)
+    assert len(rows) == min(count, limit)
+    assert np.all(np.diff(rows) > 0)
+    assert np.all((first <= rows) & (rows < first + count))
+
+
+def test_a_cell_weighs_as_many_rows_as_it_has_different_keys():
+    keys = clouds(100, 5, 4)
+    assert weigh(keys, 100) == 100
+    keys[:60] = keys[0]
+    assert weigh(keys, 100) == 41
+    assert weigh(keys, 1000) == 410
+    assert weigh(keys[:60], 10**6) == 16_667
+    assert weigh(keys[:0], 0) == 0
+
+
+@given(st.lists(st.integers(0, 9), min_size=1, max_size=40), st.integers(1, 30))
+def test_groups_of_cells_are_whole_and_no_larger_than_asked(sizes, most):
+    groups = group_cells(np.array(sizes), most)
+    assert [cell for first, last in groups for cell in range(first, last)] == [*range(len(sizes))]
+    for first, last in groups:
+        assert last - first == 1 or sum(sizes[first:last]) <= most
+    for first, last in groups[:-1]:
+        assert sum(sizes[first : last + 1]) > most
