@@ -7,10 +7,12 @@ measured. The best n has the least seconds per expected token; n may be 0.
 
 from collections import Counter
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from retomaton_dist.compiled import Whole, compiled
 from retomaton_dist.generation.drafts import Verified
 
 Counts = NDArray[np.int64]
@@ -41,6 +43,10 @@ FIRST_TRIAL, LAST_TRIAL = 16, 512
 # Borders between kinds of drafted tokens, by their support and by its share.
 SUPPORTS = np.array([2, 3, 5, 9])
 SHARES = np.array([0.1, 0.2, 0.4, 0.6, 0.8, 0.95])
+MIDDLES = (np.append(SHARES, 1.0) + np.append(0.0, SHARES)) / 2
+# Where nothing was drafted for so many steps, guesses are made at every second step only, and so
+# on, up to every so many steps.
+IDLE, SELDOM = 8, 8
 
 
 class Acceptance:
@@ -52,7 +58,6 @@ class Acceptance:
 
     def __init__(self) -> None:
         shape = len(SUPPORTS) + 1, len(SHARES) + 1
-        self._shares = (np.append(SHARES, 1.0) + np.append(0.0, SHARES)) / 2
         self._tried, self._stood = np.zeros(shape), np.zeros(shape)
 
     def expected(self, support: Counts, shares: Floats) -> Floats:
@@ -60,28 +65,51 @@ class Acceptance:
 
         It is 0 where nothing supports a token: none is drafted there.
         """
-        promised = (self._tried.sum(axis=0) * self._shares).sum()
-        factor = (self._stood.sum() + BELIEF * DISCOUNT) / (promised + BELIEF)
-        believed = np.minimum(factor * self._shares, SUREST)
-        known = (self._stood + BELIEF * believed) / (self._tried + BELIEF)
-        found: Floats = np.cumprod(known[_kinds(support, shares)] * (support > 0), axis=1)
+        found = np.zeros(support.shape)
+        _expect(self._tried, self._stood, support, shares, found)
         return found
 
     def learn(self, support: Counts, shares: Floats, tried: Counts, stood: Counts) -> None:
         """Take note of the first `tried` tokens of each row, of which the first `stood` stood."""
-        places = np.arange(support.shape[1])
-        taken = places < tried[:, None]
-        if not taken.any():
-            return
-        kept = places < stood[:, None]
-        self._tried *= 1 - FORGOTTEN
-        self._stood *= 1 - FORGOTTEN
-        np.add.at(self._tried, _kinds(support[taken], shares[taken]), 1.0)
-        np.add.at(self._stood, _kinds(support[kept], shares[kept]), 1.0)
+        if tried.any():
+            self._tried *= 1 - FORGOTTEN
+            self._stood *= 1 - FORGOTTEN
+            _count(self._tried, self._stood, support, shares, tried, stood)
 
 
-def _kinds(support: Counts, shares: Floats) -> tuple[Counts, Counts]:
-    return np.searchsorted(SUPPORTS, support, "right"), np.searchsorted(SHARES, shares, "right")
+@compiled
+def _expect(tried: Floats, stood: Floats, support: Counts, shares: Floats, found: Floats) -> None:
+    promised = (tried.sum(axis=0) * MIDDLES).sum()
+    factor = (stood.sum() + BELIEF * DISCOUNT) / (promised + BELIEF)
+    for row in range(support.shape[0]):
+        chance = 1.0
+        for place in range(support.shape[1]):
+            if support[row, place] <= 0:
+                break
+            kind, share = _kind(SUPPORTS, support[row, place]), _kind(SHARES, shares[row, place])
+            believed = min(factor * MIDDLES[share], SUREST)
+            chance *= (stood[kind, share] + BELIEF * believed) / (tried[kind, share] + BELIEF)
+            found[row, place] = chance
+
+
+@compiled
+def _count(
+    tried: Floats, stood: Floats, support: Counts, shares: Floats, first: Counts, kept: Counts
+) -> None:
+    for row in range(support.shape[0]):
+        for place in range(first[row]):
+            kind, share = _kind(SUPPORTS, support[row, place]), _kind(SHARES, shares[row, place])
+            tried[kind, share] += 1.0
+            if place < kept[row]:
+                stood[kind, share] += 1.0
+
+
+@compiled
+def _kind(borders: NDArray[Any], value: float) -> Whole:
+    kind = 0
+    while kind < borders.shape[0] and borders[kind] <= value:
+        kind += 1
+    return kind
 
 
 class PassCost:
@@ -151,6 +179,13 @@ class DraftLength:
         self._cost = PassCost()
         self._idle, self._wait = 0, FIRST_TRIAL
         self._on_trial = False
+        # Steps since something was drafted, and until it is looked again what could be.
+        self._since = self._until = 0
+
+    @property
+    def looks(self) -> bool:
+        """Whether guesses are worth making at this step: they take time, too."""
+        return self._fixed is not None or self._until <= 0
 
     def choose(self, chances: Floats) -> int:
         """How many tokens to draft, if those up to j stand with chance `chances[row, j]`."""
@@ -171,7 +206,9 @@ class DraftLength:
 
     def learn(self, verified: Verified) -> None:
         """Take note of a verified step; of one without drafts, too."""
-        more = float(verified.accepted.mean()) if len(verified.accepted) else 0.0
+        self._since = 0 if verified.drafted.any() else self._since + 1
+        self._until = min(self._since // IDLE, SELDOM - 1) if self.looks else self._until - 1
+        more = float(verified.accepted.mean())
         self._cost.learn(verified.width, verified.seconds, verified.rest, more)
         if self._on_trial and verified.drafted.any():
             paid = (1 + more) / self._cost.step(verified.width, more) > 1

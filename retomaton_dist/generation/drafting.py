@@ -122,20 +122,18 @@ class Drafting:
 
     def draft(self, standing: TextStanding) -> Tokens:
         """Tokens for every row from the source that promises most, as many as pay."""
-        most = min(self._learnt.length.most, int(standing.room.max(initial=0)))
-        rows = len(standing.lengths)
-        if not most:
+        length, rows = self._learnt.length, len(standing.lengths)
+        most = min(length.most, int(standing.room.max(initial=0)))
+        if not most or not length.looks:
             self._chosen = []
             return np.empty((rows, 0), np.int32)
         sources = self._sources(standing, most)
         chances = np.stack([known.expected(made.support, made.shares) for known, made in sources])
         best = chances.sum(axis=2).argmax(axis=0)
         numbers = np.arange(rows)
-        self._chosen = [
-            (known, best == place, made) for place, (known, made) in enumerate(sources)
-        ]
+        self._chosen = [(known, best == place, made) for place, (known, made) in enumerate(sources)]
         tokens: Tokens = np.stack([made.tokens for _, made in sources])[best, numbers]
-        return tokens[:, : self._learnt.length.choose(chances[best, numbers])]
+        return tokens[:, : length.choose(chances[best, numbers])]
 
     def learn(self, verified: Verified) -> None:
         """Take note of which drafts stood, and of what the pass took."""

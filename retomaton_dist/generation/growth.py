@@ -239,8 +239,11 @@ class Growth:
         walks.step(rows, last, reading.queries, find, gate)
         logs = engine.mixing.log_shares(walks.seen(rows, reading), walks.walked(rows))
         shares, found = np.exp(logs), walks.distributions(rows)
-        added = np.einsum("rv,rvc->rc", shares[:, 1:], found.probabilities)
-        return shares[:, 0].copy(), found.tokens, added, found.counts
+        # There is room for as many tokens as candidates, but few of these differ.
+        most = int(found.counts.max(initial=0))
+        added = np.einsum("rv,rvc->rc", shares[:, 1:], found.probabilities[:, :, :most])
+        tokens = np.ascontiguousarray(found.tokens[:, :most])
+        return shares[:, 0].copy(), tokens, added, found.counts
 
     def _crop(self) -> None:
         """Have the model forget drafted tokens that do not stand; the latest was not read yet."""

@@ -6,6 +6,7 @@ import pytest
 from retomaton_dist.generation.draft_length import (
     GAIN,
     LENGTHS,
+    SELDOM,
     Acceptance,
     DraftLength,
     PassCost,
@@ -106,6 +107,21 @@ def test_what_pays_unless_passes_are_as_dear_as_they_were_is_tried_again_ever_mo
 
 def test_hopeless_drafts_are_not_even_tried():
     assert trials(HOPELESS) == []
+
+
+def test_where_nothing_is_drafted_guesses_are_made_ever_more_rarely_until_something_is():
+    length, nothing, looked = DraftLength(), np.array([0]), []
+    for step in range(200):
+        looked += [step] if length.looks else []
+        length.learn(verified(nothing, nothing, 1, 1.0))
+    assert looked[:8] == list(range(8))
+    assert np.diff(looked).tolist() == sorted(np.diff(looked).tolist())
+    assert np.diff(looked)[-1] == SELDOM
+    length.learn(verified(np.array([2]), np.array([1]), 3, 1.2))
+    while not length.looks:
+        length.learn(verified(nothing, nothing, 1, 1.0))
+    length.learn(verified(nothing, nothing, 1, 1.0))
+    assert length.looks
 
 
 def test_chances_follow_what_stood_by_what_spoke_for_it():

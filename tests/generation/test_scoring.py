@@ -187,7 +187,7 @@ def test_the_same_weights_with_another_tokenizer_are_refused(walkable_store, tmp
     made = rd.load(walkable_store.path, method="lm").model.identity.place
     other = shutil.copytree(made, tmp_path / "other")
     byte_level_tokenizer(None).save_pretrained(other)
-    with pytest.raises(BadInput, match="tokenizer of .* is not the one that"):
+    with pytest.raises(BadInput, match=r"tokenizer of .* is not the one that"):
         rd.load(walkable_store.path, model=str(other), **CONSTANT)
 
 
