@@ -15,8 +15,8 @@ from retomaton_dist.generation.hypotheses import Find, Guide, Rows
 
 # Places that are searched at once, at most.
 AHEAD = 8
-# Searching ahead is worth it if so much of it is needed: several queries at once take about a third
-# less than one by one.
+# Searching ahead is worth it if so much of it is needed: several queries at once take less than one
+# by one, but not much less.
 WORTH = 0.7
 # How many places what is believed at first counts for.
 BELIEF = 4

@@ -213,8 +213,8 @@ def per_pass(speeds, passes):
     each = [1000 * (all_of - one) / passes for all_of, one in zip(whole, first, strict=True)]
     print(
         f"walking without drafts adds per forward pass over {BATCH} texts: "
-        f"{each[1] / each[0] - 1:+.1%} ({each[0]:.1f} and {each[1]:.1f} ms); prompts take {1000 * first[0]:.0f} and "
-        f"{1000 * first[1]:.0f} ms"
+        f"{each[1] / each[0] - 1:+.1%} ({each[0]:.1f} and {each[1]:.1f} ms); "
+        f"prompts take {1000 * first[0]:.0f} and {1000 * first[1]:.0f} ms"
     )
 
 
