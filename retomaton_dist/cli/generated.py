@@ -8,7 +8,7 @@ import numpy as np
 
 from retomaton_dist.generation.decoding import Effort, NewToken
 from retomaton_dist.generation.explaining import Support, explain
-from retomaton_dist.generation.generating import Generated
+from retomaton_dist.generation.generating import Generated, ends_of
 from retomaton_dist.generation.loaded import RetomatonLM
 from retomaton_dist.settings import GenerateSettings
 
@@ -30,6 +30,7 @@ class Shown:
         self._lm, self._settings = lm, settings
         self._coloured = settings.explain and sys.stdout.isatty()
         self._efforts: list[Effort] = []
+        self._ends = ends_of(lm)
         self._searched = self._tokens = 0
         # Characters of the text that are printed already.
         self._printed = 0
@@ -44,7 +45,7 @@ class Shown:
             tokens.append(new.token)
             text = self._lm.tokenizer.decode(tokens)
             # A character of several tokens is shown when its last byte is there.
-            if not text.endswith("\ufffd") and not self._ends(new.token):
+            if not text.endswith("\ufffd") and new.token not in self._ends:
                 print(self._painted(text[self._printed :], new), end="", flush=True)
                 self._printed = len(text)
 
@@ -78,9 +79,8 @@ class Shown:
 
     def _explain(self, text: Generated) -> None:
         lm = self._lm
-        prompt = lm.tokenizer.encode([text.prompt])[0][0]
-        whole = np.concatenate([prompt, text.tokens])
-        found = explain(lm, whole, len(prompt), self._settings.sources)
+        whole = np.concatenate([text.prompt_tokens, text.tokens])
+        found = explain(lm, whole, len(text.prompt_tokens), self._settings.sources)
         print(f"\n{LEGEND}")
         print("{:>4}{:>8}{:>8}{:>16}  token".format(*HEAD))
         for place, support in enumerate(found):
@@ -111,9 +111,6 @@ class Shown:
         kind = kind_of(new.log_probability, new.log_lm, searched=new.searched, matched=new.matched)
         codes = f"{COLOURS[kind]};{DRAFTED_COLOUR}" if new.accepted else COLOURS[kind]
         return f"\033[{codes}m{text}\033[0m"
-
-    def _ends(self, token: int) -> bool:
-        return token == self._lm.tokenizer.eos
 
 
 def kind_of(log_p: float, log_lm: float, *, searched: bool, matched: int) -> str:

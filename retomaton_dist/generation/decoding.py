@@ -157,11 +157,11 @@ class Decoding:
         half = time.perf_counter()
         growth.read(drafts, counts)
         done = time.perf_counter()
-        stood = self._span(drafts, counts)
+        stood, drawn = self._span(drafts, counts)
         if self._drafts is not None:
             rest = time.perf_counter() - done + half - since
             width = 1 + drafts.shape[1]
-            self._drafts.learn(Verified(counts, stood, width, done - half, rest))
+            self._drafts.learn(Verified(counts, stood, drawn, width, done - half, rest))
         self._drafted += int(counts.sum())
 
     def _draft(self) -> tuple[NDArray[np.int32], Rows]:
@@ -178,14 +178,17 @@ class Decoding:
         counts = np.minimum(known, room)
         return drafts[:, : int(counts.max(initial=0))], counts
 
-    def _span(self, drafts: NDArray[np.int32], counts: Rows) -> Rows:
-        """Choose tokens at the places of the span; return how many drafted ones stood."""
+    def _span(self, drafts: NDArray[np.int32], counts: Rows) -> tuple[Rows, Tokens]:
+        """Choose tokens at the places of the span: how many drafted ones stood, and the first."""
         growth = self._growth
         stood, rows = np.zeros(len(growth), np.int64), np.arange(len(growth))
+        drawn = np.empty(len(growth), np.int32)
         ended: dict[int, str] = {}
         for place in range(int(counts.max(initial=0)) + 1):
             mixtures = growth.mixtures(rows, place)
             tokens = self._choose(rows, mixtures)
+            if place == 0:
+                drawn = tokens
             drafted = counts[rows] > place
             same = np.zeros(len(rows), np.bool_)
             if drafted.any():
@@ -198,7 +201,7 @@ class Decoding:
             if not len(rows):
                 break
         self._drop(ended)
-        return stood
+        return stood, drawn
 
     def _choose(self, rows: Rows, mixtures: Mixtures) -> Tokens:
         growth, choosing = self._growth, self._choosing

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from retomaton_dist.automaton.arrays import Columns
 from retomaton_dist.automaton.suffixes import Suffixes
@@ -50,7 +51,7 @@ class Guesses:
     """Drafts of one source, a row per text: tokens, -1 behind the last one.
 
     What speaks for each token is told by two numbers: `support` (how many voted for it, or how
-    many tokens matched) and `shares` (of those who could vote).
+    many tokens matched) and `shares` (of those who agreed on all before it).
     """
 
     tokens: Tokens
@@ -97,7 +98,8 @@ def _room(rows: int, most: int) -> tuple[Tokens, Rows, Rows]:
 
 
 def _guesses(tokens: Tokens, votes: Rows, voters: Rows) -> Guesses:
-    return Guesses(tokens, votes, votes / np.maximum(voters, 1)[:, None])
+    could = np.concatenate([voters[:, None], votes[:, :-1]], axis=1)
+    return Guesses(tokens, votes, votes / np.maximum(could, 1))
 
 
 @dataclass(frozen=True)
@@ -115,37 +117,35 @@ class Drafting:
 
     def __init__(self, suffixes: Suffixes | None, learnt: Learnt) -> None:
         self._suffixes, self._learnt = suffixes, learnt
-        self._chosen: list[tuple[Acceptance, Rows, Guesses]] = []
+        # Of every source: what is known of it, whose draft it is, and what it guessed.
+        self._chosen: list[tuple[Acceptance, NDArray[np.bool_], Guesses]] = []
 
     def draft(self, standing: TextStanding) -> Tokens:
         """Tokens for every row from the source that promises most, as many as pay."""
-        most = min(self._learnt.length.most, int(standing.room.max(initial=0)))
-        rows = len(standing.lengths)
-        if not most:
+        length, rows = self._learnt.length, len(standing.lengths)
+        most = min(length.most, int(standing.room.max(initial=0)))
+        if not most or not length.looks:
             self._chosen = []
             return np.empty((rows, 0), np.int32)
         sources = self._sources(standing, most)
         chances = np.stack([known.expected(made.support, made.shares) for known, made in sources])
         best = chances.sum(axis=2).argmax(axis=0)
         numbers = np.arange(rows)
-        self._chosen = [
-            (known, numbers[best == place], made) for place, (known, made) in enumerate(sources)
-        ]
+        self._chosen = [(known, best == place, made) for place, (known, made) in enumerate(sources)]
         tokens: Tokens = np.stack([made.tokens for _, made in sources])[best, numbers]
-        return tokens[:, : self._learnt.length.choose(chances[best, numbers])]
+        return tokens[:, : length.choose(chances[best, numbers])]
 
     def learn(self, verified: Verified) -> None:
         """Take note of which drafts stood, and of what the pass took."""
-        for known, rows, made in self._chosen:
-            known.learn(
-                made.support[rows],
-                made.shares[rows],
-                verified.drafted[rows],
-                verified.accepted[rows],
-            )
-        # What is searched ahead for drafts that fall is part of what they cost.
-        seconds = verified.seconds + verified.rest
-        self._learnt.length.learn(verified.drafted, verified.accepted, verified.width, seconds)
+        for known, chosen, made in self._chosen:
+            # What was not drafted is compared with what came, too: that costs nothing.
+            guessed = made.tokens[:, 0] >= 0
+            drafted = np.where(chosen, verified.drafted, 0)
+            tried = np.where(drafted, np.minimum(verified.accepted + 1, drafted), guessed)
+            same = guessed & (made.tokens[:, 0] == verified.drawn)
+            stood = np.where(drafted, verified.accepted, same)
+            known.learn(made.support, made.shares, tried, stood)
+        self._learnt.length.learn(verified)
 
     def _sources(self, standing: TextStanding, most: int) -> list[tuple[Acceptance, Guesses]]:
         found = [(self._learnt.text, from_text(standing, most))]

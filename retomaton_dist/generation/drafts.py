@@ -36,12 +36,14 @@ class TextStanding:
 class Verified:
     """What came of drafts: by row how many tokens were drafted, and how many of these stood.
 
-    `seconds` is what the forward pass took that verified them, `rest` what all else of the step
-    did (the walk, searches, drawing), and `width` the most inputs of a row in that pass.
+    `drawn` is the token that each row got first, drafted or not. `seconds` is what the forward
+    pass took that verified them, `rest` what all else of the step did (the walk, searches,
+    drawing), and `width` the most inputs of a row in that pass.
     """
 
     drafted: Rows
     accepted: Rows
+    drawn: NDArray[np.int32]
     width: int
     seconds: float
     rest: float

@@ -83,6 +83,7 @@ class Generated:
 
     prompt: str
     text: str
+    prompt_tokens: Tokens
     tokens: Tokens
     log_probabilities: NDArray[np.float64]
     log_lm: NDArray[np.float64]
@@ -133,7 +134,7 @@ def generate(
     if not asked.slide:
         _check_lengths(lm, encoded, asked.max_new_tokens)
     if streamer is not None:
-        watch = _streaming(streamer, encoded, asked)
+        watch = streaming(streamer, encoded, asked)
     ending = Ending(asked.max_new_tokens, ends_of(lm), asked.stop, lm.tokenizer.decode)
     grown, effort = decode(lm.engine, encoded, ending, asked, watch)
     if streamer is not None:
@@ -183,7 +184,8 @@ def _check_lengths(lm: "RetomatonLM", prompts: list[Tokens], most: int) -> None:
             )
 
 
-def _streaming(streamer: Streamer, prompts: list[Tokens], asked: Generating) -> Watch:
+def streaming(streamer: Streamer, prompts: Sequence[NDArray[Any]], asked: Generating) -> Watch:
+    """Have a streamer told of the prompt now, and of every token of its text as it comes."""
     if len(prompts) > 1 or asked.num_return_sequences > 1:
         raise BadInput("a streamer takes one text: give one prompt and num_return_sequences = 1")
     if asked.num_beams == 1:
@@ -208,6 +210,7 @@ def _generated(
     return Generated(
         before,
         new,
+        prompt,
         text.tokens,
         text.log_probabilities,
         text.log_lm,

@@ -114,7 +114,8 @@ class Growth:
         self._engine = engine
         self.searches, self.forwards = 0, 1
         self._search: SpanSearch | None = None
-        self._need = SearchNeed()
+        # Drafted tokens may fall.
+        self._need = SearchNeed(believed=0.5)
         sizes = np.array([len(prompt) for prompt in prompts])
         self.tokens = np.zeros((len(prompts), int(sizes.max()) + most), np.int32)
         for row, prompt in zip(self.tokens, prompts, strict=True):
@@ -236,11 +237,13 @@ class Growth:
         find = self._search.at(rows, place)
         last = self.tokens[rows, self.lengths[rows] - 1]
         walks.step(rows, last, reading.queries, find, gate)
-        self._need.note(len(rows), int(walks.searched[rows].sum()))
         logs = engine.mixing.log_shares(walks.seen(rows, reading), walks.walked(rows))
         shares, found = np.exp(logs), walks.distributions(rows)
-        added = np.einsum("rv,rvc->rc", shares[:, 1:], found.probabilities)
-        return shares[:, 0].copy(), found.tokens, added, found.counts
+        # There is room for as many tokens as candidates, but few of these differ.
+        most = int(found.counts.max(initial=0))
+        added = np.einsum("rv,rvc->rc", shares[:, 1:], found.probabilities[:, :, :most])
+        tokens = np.ascontiguousarray(found.tokens[:, :most])
+        return shares[:, 0].copy(), tokens, added, found.counts
 
     def _crop(self) -> None:
         """Have the model forget drafted tokens that do not stand; the latest was not read yet."""
@@ -255,6 +258,7 @@ class Growth:
 
     def _note_searches(self) -> None:
         if self._search is not None:
+            self._search.close()
             self.searches += self._search.searches
         self._search = None
 
@@ -272,13 +276,14 @@ class Growth:
         padded = np.zeros((len(self), int(positions.max()) + 1, queries[0].shape[1]), np.float16)
         for number, found in enumerate(queries):
             padded[number, : len(found)] = found
-        search = SpanSearch(guide, padded, positions, self._need)
+        need = SearchNeed(believed=1.0)
+        search = SpanSearch(guide, padded, positions, need)
         for place in range(int(positions.max())):
             rows = np.flatnonzero(positions > place)
             before = place - 1 + lead
             tokens = self.tokens[rows, before] if before >= 0 else np.full(len(rows), -1, np.int32)
             walks.step(rows, tokens, padded[rows, place], search.at(rows, place))
-            self._need.note(len(rows), int(walks.searched[rows].sum()))
+            need.note(len(rows), int(walks.searched[rows].sum()))
         self.searches += search.searches
 
     def _since(self, positions: int) -> int:

@@ -4,7 +4,8 @@
 
 What `generate` prepares - logits processors, stopping criteria, beams, copies - works on the
 mixture's scores, which are the LM's logits where the automaton has no share. Random numbers come
-from `seed`, not from torch.
+from `seed`, not from torch. `generate` keeps `streamer=` from functions of others: here it is
+called `stream_to=`. What cannot be done as asked is refused.
 """
 
 from collections.abc import Callable
@@ -18,7 +19,7 @@ from torch import Tensor
 from retomaton_dist.errors import BadInput
 from retomaton_dist.generation.decoding import Ending, Grown
 from retomaton_dist.generation.drafting import Draft, drafting_for
-from retomaton_dist.generation.generating import Generating, decode
+from retomaton_dist.generation.generating import Generating, Streamer, decode, streaming
 from retomaton_dist.generation.growth import Tokens
 from retomaton_dist.generation.sampling import Choosing, Floats
 
@@ -26,6 +27,16 @@ if TYPE_CHECKING:
     from retomaton_dist.generation.loaded import RetomatonLM
 
 CustomGenerate = Callable[..., Any]
+
+# What of a generation config is not obeyed, and the one value that asks for nothing.
+NOT_OBEYED = {
+    "length_penalty": 1.0,
+    "early_stopping": False,
+    "output_scores": False,
+    "output_logits": False,
+    "output_attentions": False,
+    "output_hidden_states": False,
+}
 
 
 def custom_generate(lm: "RetomatonLM") -> CustomGenerate:
@@ -40,8 +51,10 @@ def custom_generate(lm: "RetomatonLM") -> CustomGenerate:
         generation_config: Any,
         seed: int = 0,
         draft: Draft = "auto",
+        stream_to: Streamer | None = None,
         **prepared: Any,
     ) -> Any:
+        _check_asked(generation_config)
         if not any(model is one for one in known):
             _check_model(lm, model)
             known.append(model)
@@ -50,6 +63,8 @@ def custom_generate(lm: "RetomatonLM") -> CustomGenerate:
         # Were the mask named above, `generate` would think that it is ours, and make another one.
         mask = prepared.get("attention_mask")
         prompts = _Prompts(lm, input_ids[::copies], None if mask is None else mask[::copies])
+        # Greedy and sampled texts, and other numbers of them, accept drafts differently.
+        kind = "transformers", config.do_sample, config.temperature, len(input_ids)
         asked = Generating(
             max_new_tokens=config.max_length - input_ids.shape[1],
             choosing=Choosing(
@@ -59,11 +74,16 @@ def custom_generate(lm: "RetomatonLM") -> CustomGenerate:
             ),
             num_beams=config.num_beams,
             num_return_sequences=config.num_return_sequences,
-            draft=drafting_for(lm, draft, config.num_beams),
+            draft=drafting_for(lm, draft, config.num_beams, kind),
         )
+        watch = None
+        if stream_to is not None:
+            watch = streaming(stream_to, [ids.cpu().numpy() for ids in prompts.ids], asked)
         also = prompts.ended_by(stopping_criteria) if stopping_criteria else None
         ending = Ending(asked.max_new_tokens, (), (), lm.tokenizer.decode, also)
-        grown, _effort = decode(lm.engine, prompts.tokens, ending, asked, None)
+        grown, _effort = decode(lm.engine, prompts.tokens, ending, asked, watch)
+        if stream_to is not None:
+            stream_to.end()
         made = prompts.with_texts(grown, config.pad_token_id)
         return _as_asked(made, config)
 
@@ -74,7 +94,7 @@ class _Prompts:
     """Rows of ids as transformers has them, padded on their left, and as texts."""
 
     def __init__(self, lm: "RetomatonLM", ids: Tensor, mask: Tensor | None) -> None:
-        self._ids = ids
+        self.ids = ids
         kept = torch.ones_like(ids) if mask is None else mask
         rows = [row[seen.bool()].cpu().numpy() for row, seen in zip(ids, kept, strict=True)]
         prefix = lm.engine.prefix
@@ -107,15 +127,25 @@ class _Prompts:
     def with_texts(self, grown: list[Grown], pad: int | None) -> Tensor:
         """Ids of prompts and texts, padded on their right."""
         longest = max(len(text.tokens) for text in grown)
-        made = torch.full((len(grown), self._ids.shape[1] + longest), pad or 0, dtype=torch.int64)
+        made = torch.full((len(grown), self.ids.shape[1] + longest), pad or 0, dtype=torch.int64)
         for row, text in zip(made, grown, strict=True):
-            row[: self._ids.shape[1]] = self._ids[text.prompt]
-            end = self._ids.shape[1] + len(text.tokens)
-            row[self._ids.shape[1] : end] = torch.from_numpy(text.tokens.astype(np.int64))
-        return made.to(self._ids.device)
+            row[: self.ids.shape[1]] = self.ids[text.prompt]
+            end = self.ids.shape[1] + len(text.tokens)
+            row[self.ids.shape[1] : end] = torch.from_numpy(text.tokens.astype(np.int64))
+        return made.to(self.ids.device)
 
     def _row(self, text: Tokens) -> Tensor:
         return torch.tensor([[*self._prefix, *text.tolist()]])
+
+
+def _check_asked(config: Any) -> None:
+    """Refuse what would be left undone without a word."""
+    for name, usual in NOT_OBEYED.items():
+        given = getattr(config, name, None)
+        if given is not None and given != usual:
+            raise BadInput(
+                f"{name} = {given}: generating with a store cannot do that; leave it out"
+            )
 
 
 def _as_asked(ids: Tensor, config: Any) -> Any:

@@ -1,9 +1,11 @@
 """Searching for the places of a span: where one must be searched, some behind it may be, too.
 
 What is read ahead - a prompt, or drafted tokens - has its queries at hand, and one search for
-several is cheaper than as many searches. But walks that seldom search would not need most of it.
+several is cheaper than as many searches. But walks that seldom search would not need most of it,
+and drafted tokens may fall before a walk comes to them.
 """
 
+from collections import defaultdict
 from collections.abc import Sequence
 
 import numpy as np
@@ -13,23 +15,28 @@ from retomaton_dist.generation.hypotheses import Find, Guide, Rows
 
 # Places that are searched at once, at most.
 AHEAD = 8
+# Searching ahead is worth it if so much of it is needed: several queries at once take less than one
+# by one, but not much less.
+WORTH = 0.7
+# How many places what is believed at first counts for.
+BELIEF = 4
 
 
 class SearchNeed:
-    """How often walks had to search so far."""
+    """How many of the places that could be searched ahead were needed, `believed` at first."""
 
-    def __init__(self) -> None:
-        self._passed = self._searched = 0
+    def __init__(self, believed: float) -> None:
+        self._could, self._needed = float(BELIEF), BELIEF * believed
 
-    def note(self, passed: int, searched: int) -> None:
-        """Walks passed so many positions, and had to search at some of them."""
-        self._passed += passed
-        self._searched += searched
+    def note(self, could: int, needed: int) -> None:
+        """So many places could have been searched ahead, and so many of them were needed."""
+        self._could += could
+        self._needed += needed
 
     @property
     def ahead(self) -> int:
         """How many places to search at once: several if most of them will be needed."""
-        return AHEAD if 2 * self._searched >= self._passed else 1
+        return AHEAD if self._needed >= WORTH * self._could else 1
 
 
 class SpanSearch:
@@ -40,6 +47,7 @@ class SpanSearch:
     ) -> None:
         self._guide, self._queries, self._counts, self._need = guide, queries, counts, need
         self._found: dict[tuple[int, int], NDArray[np.int64]] = {}
+        self._asked: dict[int, list[int]] = defaultdict(list)
         self.searches = 0
 
     def at(self, rows: Rows, place: int) -> Find:
@@ -50,9 +58,17 @@ class SpanSearch:
             missing = [row for row, _ in wanted if (row, place) not in self._found]
             if missing:
                 self._search(missing, place)
+            for row, _ in wanted:
+                self._asked[row].append(place)
             return np.stack([self._found[item] for item in wanted])
 
         return find
+
+    def close(self) -> None:
+        """The walks are through: take note of what searching ahead was, or would have been, for."""
+        for row, places in self._asked.items():
+            behind = int(self._counts[row]) - 1 - places[0]
+            self._need.note(min(behind, AHEAD - 1), min(len(places), AHEAD) - 1)
 
     def _search(self, rows: Sequence[int], place: int) -> None:
         places = [

@@ -86,7 +86,7 @@ def test_walk_drafts_are_what_most_candidates_with_the_drawn_token_lead_to(seed)
         tokens, votes = slow_vote(corpus, voters, room[row])
         assert drafted(made, row) == tokens
         assert made.support[row, : len(votes)].tolist() == votes
-        shares = [count / len(voters) for count in votes]
+        shares = [count / could for count, could in zip(votes, [len(voters), *votes], strict=False)]
         assert made.shares[row, : len(votes)] == pytest.approx(shares)
 
 
@@ -168,5 +168,6 @@ def test_the_source_that_stands_is_taken_and_the_other_one_left():
     assert drafting.draft(where).tolist() == [[1, 2, 3]]
     for _ in range(20):
         right = int((drafting.draft(where) == [[2, 2, 2]]).all()) * 3
-        drafting.learn(Verified(np.array([3]), np.array([right]), 4, 0.01, 0.01))
+        stood = np.array([right])
+        drafting.learn(Verified(np.array([3]), stood, np.array([2], np.int32), 4, 0.01, 0.01))
     assert drafting.draft(where).tolist() == [[2, 2, 2]]

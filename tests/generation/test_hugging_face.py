@@ -81,3 +81,52 @@ def test_a_model_with_other_weights_is_refused(lm, tmp_path, lines):
     other = AutoModelForCausalLM.from_pretrained(save_model("mistral", tmp_path / "other"))
     with pytest.raises(BadInput, match="other weights"):
         other.generate(**ids_of(lm, lines[:1]), custom_generate=lm.custom_generate)
+
+
+class Heard:
+    """A streamer that writes down what it is given."""
+
+    def __init__(self):
+        self.tokens, self.ended = [], False
+
+    def put(self, value):
+        self.tokens += value.flatten().tolist()
+
+    def end(self):
+        self.ended = True
+
+
+def test_a_streamer_hears_the_prompt_and_every_token(lm, model, lines):
+    inputs, heard = ids_of(lm, [lines[404]]), Heard()
+    asked = {"max_new_tokens": 6, "do_sample": False, "pad_token_id": 0}
+    made = model.generate(**inputs, **asked, custom_generate=lm.custom_generate, stream_to=heard)
+    assert heard.tokens == made[0].tolist()
+    assert heard.ended
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"num_beams": 2, "length_penalty": 2.0},
+        {"num_beams": 2, "early_stopping": True},
+        {"output_scores": True, "return_dict_in_generate": True},
+    ],
+)
+def test_what_cannot_be_done_as_asked_is_refused(lm, model, lines, asked):
+    with pytest.raises(BadInput, match=f"{list(asked)[-1 if 'num_beams' in asked else 0]} = "):
+        model.generate(
+            **ids_of(lm, lines[:1]), custom_generate=lm.custom_generate, max_new_tokens=3, **asked
+        )
+
+
+def test_greedy_and_sampled_texts_learn_apart(lm, model, lines):
+    lm.learnt.clear()
+    for do_sample in (False, True):
+        model.generate(
+            **ids_of(lm, lines[:1]),
+            custom_generate=lm.custom_generate,
+            max_new_tokens=3,
+            do_sample=do_sample,
+            pad_token_id=0,
+        )
+    assert len(lm.learnt) == 2

@@ -1,6 +1,7 @@
 """A loaded store scores as an evaluation does, whatever the method; bad input gets one line."""
 
 import math
+import shutil
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from storage import scores as parquet
 from tests.cli.checks import check_refused
 from tests.conftest import save_tiny_model
 from tests.generation.calibrated import make_calibrated
+from tests.lm.tiny import byte_level_tokenizer
 
 CONSTANT = {"method": "retomaton", "lam": 0.3, "temperature": 4.0}
 
@@ -51,8 +53,9 @@ def shown(method, points):
 @pytest.mark.parametrize("method", METHODS)
 def test_a_score_is_what_an_evaluation_has_for_the_same_text(calibrated, method):
     points = list(calibrated.evaluation.points())
-    scores = points[0][1]
-    for point in shown(method, points):
+    scores, chosen = points[0][1], shown(method, points)
+    assert chosen, "a method that is not compared is not tested"
+    for point in chosen:
         lm = rd.load(calibrated.path, method=method, **asked_for(point))
         assert lm.point.spec == point.spec
         found = lm.score(calibrated.documents)
@@ -154,9 +157,37 @@ def test_an_unfinished_store_says_which_command_finishes_it(small_store):
         rd.load(small_store.path, **CONSTANT)
 
 
+@pytest.mark.parametrize(
+    ("chosen", "done", "command"),
+    [
+        (CONSTANT, {}, "compile"),
+        (CONSTANT, {"codec": "fp16"}, "index"),
+        (CONSTANT | {"method": "retomaton+suffix", "sigma": 0}, {"codec": "fp16"}, "suffix"),
+    ],
+)
+def test_what_a_walk_needs_and_the_store_lacks_is_said_with_its_command(
+    small_store, tmp_path, chosen, done, command
+):
+    path, quiet = small_store.copy(tmp_path).path, {"workers": 0, "progress": "none"}
+    rd.cluster(path, states=20, iterations=2, **quiet)
+    if done:
+        rd.compile(path, **done, **quiet)
+    with pytest.raises(RetomatonError, match=f"`retomaton {command} ") as refused:
+        rd.load(path, **chosen)
+    assert "\n" not in str(refused.value)
+
+
 def test_another_model_is_refused(walkable_store, tmp_path):
     other = save_tiny_model(tmp_path / "other", n_layer=1)
     with pytest.raises(BadInput, match="is not the one that"):
+        rd.load(walkable_store.path, model=str(other), **CONSTANT)
+
+
+def test_the_same_weights_with_another_tokenizer_are_refused(walkable_store, tmp_path):
+    made = rd.load(walkable_store.path, method="lm").model.identity.place
+    other = shutil.copytree(made, tmp_path / "other")
+    byte_level_tokenizer(None).save_pretrained(other)
+    with pytest.raises(BadInput, match=r"tokenizer of .* is not the one that"):
         rd.load(walkable_store.path, model=str(other), **CONSTANT)
 
 
