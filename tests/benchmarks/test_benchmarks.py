@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-HELPERS = {"__init__", "memory", "small_store"}
+HELPERS = {"__init__", "memory", "small_store", "watching"}
 FOUND = {path.stem for path in Path(__file__).parent.glob("*.py") if path != Path(__file__)}
 
 

@@ -1,0 +1,72 @@
+"""How fast a worker is: what the cost model divides work by.
+
+The dry run measures these where the build will run (`probes.py`). `retomaton plan` takes what was
+measured on the machine named below, unless a file says otherwise, such as one that
+`python -m tests.benchmarks.scale --rates FILE` wrote.
+"""
+
+import dataclasses
+import json
+import math
+from dataclasses import dataclass
+from pathlib import Path
+
+from retomaton_dist.errors import BadInput
+
+
+@dataclass(frozen=True)
+class Rates:
+    """What one worker gets done in a second while the others work too.
+
+    `products` and `searched` are multiplications of numbers, by our own k-means and by FAISS;
+    `encoded` are keys, `placed` entries brought into slot order, `ordered` into context order,
+    `hashed` bytes checked, and `swept` bytes of a mapped column that a unit looks through for what
+    is its own. `worker_bytes` is the memory of a worker that has nothing to do yet.
+    """
+
+    products: float
+    searched: float
+    encoded: float
+    placed: float
+    ordered: float
+    hashed: float
+    worker_bytes: float
+    swept: float = 2e9
+
+
+MEASURED_ON = "one of 2 cores, no GPU, 2026-11-17, by CPU time while the machine was busy"
+MEASURED = Rates(
+    products=3.0e10,
+    searched=2.0e10,
+    encoded=1.0e5,
+    placed=2.0e6,
+    ordered=1.0e6,
+    hashed=1.5e9,
+    worker_bytes=3.5e8,
+)
+# Operations per second of a model's forward pass: SmolLM2-135M reads 170 to 350 tokens a second on
+# two such cores, without its LM head.
+CORE_OPERATIONS = 3.5e10
+# There was no GPU to measure: a third of what an A100 (312 x 10^12 in float16, 19.5 x 10^12 in
+# float32) is sold with.
+GPU_OPERATIONS, GPU_PRODUCTS = 1e14, 3e12
+# Bytes of text that a core tokenises in a second.
+TOKENISED_BYTES = 1.5e6
+
+
+def read_rates(path: str | Path) -> Rates:
+    """The rates measured here, but for those that a JSON file has."""
+    known = {field.name for field in dataclasses.fields(Rates)}
+    try:
+        found = json.loads(Path(path).read_text())
+    except OSError as error:
+        raise BadInput(f"--rates {path}: cannot be read: {error.strerror}") from error
+    except ValueError as error:
+        raise BadInput(f"--rates {path} is not JSON: {error}") from error
+    if not isinstance(found, dict) or not found.keys() <= known:
+        raise BadInput(f"--rates {path}: must be an object of {', '.join(sorted(known))}")
+    for name, value in found.items():
+        sound = isinstance(value, int | float) and not isinstance(value, bool)
+        if not sound or not 0 < value < math.inf:
+            raise BadInput(f"--rates {path}: {name} is {value}, and must be a number above 0")
+    return dataclasses.replace(MEASURED, **found)
