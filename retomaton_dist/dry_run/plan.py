@@ -135,8 +135,8 @@ class Planned:
         chosen = self.settings
         head = (
             f"{chosen.tokens:,.0f} tokens, keys of {self.keys.dimension:,} numbers "
-            f"({self.keys.name}), on {count(chosen.nodes, 'node')} of {count(self.cores, 'core')} and "
-            f"{count(chosen.gpus, 'GPU')}"
+            f"({self.keys.name}), on {count(chosen.nodes, 'node')} of "
+            f"{count(self.cores, 'core')} and {count(chosen.gpus, 'GPU')}"
         )
         rows = [HEAD, *map(self._cells, self.stages), self._totals()]
         day, week = self.nodes_within(DAY), self.nodes_within(WEEK)
