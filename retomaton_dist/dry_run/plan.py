@@ -13,7 +13,7 @@ from retomaton_dist.dry_run import rates as measured
 from retomaton_dist.dry_run.costs import StageEstimate, Work
 from retomaton_dist.dry_run.disk import BYTES_PER_TOKEN, datastore_bytes
 from retomaton_dist.dry_run.later import estimate_later
-from retomaton_dist.dry_run.rates import MEASURED, MEASURED_ON, Rates, read_rates
+from retomaton_dist.dry_run.rates import MEASURED, MEASURED_ON, Rates, read_rates, widened
 from retomaton_dist.dry_run.tables import aligned, amount, count, duration, size
 from retomaton_dist.lm.outline import body_parameters, load_config, shape_of
 from retomaton_dist.lm.source import find_model
@@ -27,6 +27,7 @@ from storage.automaton import MOST_STATES
 READ, TEXT_BYTES = 1.5, 4.0
 VOCABULARY = 50_000
 EXTRACT_UNIT = 1 << 15
+CORE_MEMORY = 4e9
 WEEK, DAY = 7 * 86_400.0, 86_400.0
 HEAD = (
     "stage", "makes", "disk", "scratch", "reads", "passes", "network", "memory", "core-h", "GPU-h",
@@ -71,7 +72,17 @@ class Planned:
     @property
     def seconds(self) -> float:
         """Of all stages, one after the other."""
-        return sum(stage.seconds for stage in self.stages)
+        return sum(map(self.seconds_of, self.stages))
+
+    def seconds_of(self, stage: StageEstimate) -> float:
+        """Of one stage: computing or moving bytes, whichever takes longer."""
+        return max(stage.seconds, self.moving(stage))
+
+    def moving(self, stage: StageEstimate) -> float:
+        """Seconds of the network or, on one node, of its disk, if memory does not hold it all."""
+        if self.settings.nodes > 1:
+            return self.network(stage) / (self.settings.nodes * self.settings.network / 8 * 1e9)
+        return stage.reads / measured.DISK_BYTES if self.disk > self.node_memory else 0.0
 
     @property
     def core_hours(self) -> float:
@@ -123,10 +134,10 @@ class Planned:
                 f"{size(1e9 * self.settings.disk)} are there"
             )
         found += [
-            f"{stage.stage} ({stage.makes.split(':')[0]}) would take {duration(stage.seconds)}: "
-            f"other settings are needed, or more nodes"
+            f"{stage.stage} ({stage.makes.split(':')[0]}) would take "
+            f"{duration(self.seconds_of(stage))}: other settings are needed, or more nodes"
             for stage in self.stages
-            if stage.seconds > WEEK
+            if self.seconds_of(stage) > WEEK
         ]
         return [*self.notes, *(f"WARNING: {line}" for line in found)]
 
@@ -149,7 +160,7 @@ class Planned:
         return (
             stage.stage, stage.makes, size(stage.disk), size(stage.scratch), size(stage.reads),
             amount(stage.passes), size(self.network(stage)), size(stage.memory), amount(core),
-            amount(gpu), duration(stage.unit), duration(stage.seconds),
+            amount(gpu), duration(stage.unit), duration(self.seconds_of(stage)),
         )  # fmt: skip
 
     def _totals(self) -> tuple[str, ...]:
@@ -165,7 +176,11 @@ class Planned:
     def _basis(self) -> list[str]:
         source = self.settings.rates or f"built in, measured on {MEASURED_ON}"
         gpu = "; those of GPUs are assumed, not measured" if self.settings.gpus else ""
-        return [f"  rates: {source}{gpu}; memory is that of one worker, without mapped files"]
+        return [
+            f"  rates: {source}{gpu}",
+            "  memory is that of one worker, without mapped files; unit is the longest; time is "
+            "that of computing, or of moving bytes where that takes longer",
+        ]
 
     def _by_gpu(self, stage: StageEstimate) -> bool:
         return self.settings.gpus > 0 and stage.stage in ("extract", "cluster")
@@ -174,9 +189,9 @@ class Planned:
 def make_plan(settings: PlanSettings, tables: Any) -> Planned:
     """Estimate every stage; `tables` are settings of stages, as in the file of a build."""
     keys = _keys(settings)
-    rates = read_rates(settings.rates) if settings.rates else MEASURED
+    rates = widened(read_rates(settings.rates) if settings.rates else MEASURED, keys.dimension)
     cores = settings.cores or psutil.cpu_count() or 1
-    memory = 1e9 * settings.node_memory if settings.node_memory else _memory()
+    memory = 1e9 * settings.node_memory if settings.node_memory else _memory(settings)
     work = _work(settings, keys, cores, rates)
     build, notes = _fitting(_stage_settings(tables), work)
     check_widths(build, keys.dimension)
@@ -185,8 +200,10 @@ def make_plan(settings: PlanSettings, tables: Any) -> Planned:
     return Planned(settings, keys, cores, memory, stages, notes)
 
 
-def _memory() -> float:
-    return float(psutil.virtual_memory().total)
+def _memory(settings: PlanSettings) -> float:
+    if settings.cores is None:
+        return float(psutil.virtual_memory().total)
+    return CORE_MEMORY * settings.cores
 
 
 def _keys(settings: PlanSettings) -> KeySizes:

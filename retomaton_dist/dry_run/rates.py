@@ -35,15 +35,21 @@ class Rates:
 
 
 MEASURED_ON = "one of 2 cores, no GPU, 2026-11-17, by CPU time while the machine was busy"
+# By `probes.py` on keys of 64 numbers: products against 100 states at a time, as k-means with many
+# states does them (against 4,096 they are 3 x 10^10); worker_bytes without mapped files.
+MEASURED_WIDTH = 64
 MEASURED = Rates(
-    products=3.0e10,
-    searched=2.0e10,
-    encoded=1.0e5,
-    placed=2.0e6,
-    ordered=1.0e6,
-    hashed=1.5e9,
-    worker_bytes=3.5e8,
+    products=1.15e10,
+    searched=3.3e10,
+    encoded=1.35e5,
+    placed=5.0e6,
+    ordered=1.85e6,
+    hashed=1.77e9,
+    worker_bytes=3.0e8,
+    swept=9.5e9,
 )
+# Wider keys: the same probes on 768 numbers gave 2.16 x 10^10 products and 2.1 x 10^4 codes.
+WIDER_PRODUCTS, WIDER_CODES = 0.25, -0.75
 # Operations per second of a model's forward pass: SmolLM2-135M reads 170 to 350 tokens a second on
 # two such cores, without its LM head.
 CORE_OPERATIONS = 3.5e10
@@ -52,6 +58,15 @@ CORE_OPERATIONS = 3.5e10
 GPU_OPERATIONS, GPU_PRODUCTS = 1e14, 3e12
 # Bytes of text that a core tokenises in a second.
 TOKENISED_BYTES = 1.5e6
+# Bytes per second of a local disk, where what is read does not fit in memory. Assumed, too.
+DISK_BYTES = 1e9
+
+
+def widened(rates: Rates, dimension: int) -> Rates:
+    """Rates that were measured on keys of 64 numbers, for others."""
+    wider = dimension / MEASURED_WIDTH
+    products = rates.products * wider**WIDER_PRODUCTS
+    return dataclasses.replace(rates, products=products, encoded=rates.encoded * wider**WIDER_CODES)
 
 
 def read_rates(path: str | Path) -> Rates:

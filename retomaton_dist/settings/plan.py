@@ -34,8 +34,12 @@ class PlanSettings(Settings):
     )
     gpus: int = option("GPUs of each", 0, least=0, most=1 << 10)
     node_memory: float | None = option(
-        "GB of memory of each", None, above=0, shown="this machine's"
+        "GB of memory of each",
+        None,
+        above=0,
+        shown="this machine's, or 4 per core where --cores is given",
     )
+    network: float = option("Gbit/s that each node has to the others and the store", 10.0, above=0)
     disk: float | None = option("GB of disk for the store", None, above=0, shown="unlimited")
     unit_timeout: float = option("seconds after which a unit would count as stuck", 3600.0, above=0)
     rates: str | None = option(

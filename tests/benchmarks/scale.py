@@ -25,6 +25,7 @@ from pathlib import Path
 from retomaton_dist.settings import ClusterSettings, IndexSettings
 from storage.manifest import MANIFEST_NAME
 from storage.store import Store
+from tests.benchmarks.scale_rates import rates_of
 from tests.benchmarks.watching import run_watched
 
 STAGES = ("store", "cluster", "index", "compile", "suffix", "inspect", "verify", "walk")
@@ -45,6 +46,9 @@ examples:
   python -m tests.benchmarks.scale --entries 100000000 --folder /data/scale --iterations 5 --keep
   only some stages, of a store that was kept:
     python -m tests.benchmarks.scale --entries 100000000 --folder /data/scale --stages verify walk
+  rates for `retomaton plan`, from what grew between two sizes:
+    python -m tests.benchmarks.scale --entries 1e5
+    python -m tests.benchmarks.scale --entries 1e6 --rates rates.json
   all tables again, as Markdown:
     python -m tests.benchmarks.scale --table scale-bench/results.json
 
@@ -153,14 +157,19 @@ def measure(name, line, store, run):
     if name == "walk":
         measured["walk"] = json.loads(usage.output.splitlines()[-1])
     if name in LEFT_BY:
-        opened = Store.open(store).manifest.stages
-        measured["left"] = {
-            stage: found.bytes
-            for stage, found in opened.items()
-            if stage.split("/")[0] in {"store": ("tokenize", "extract"), "compile": (
-                "codec", "compile")}.get(name, (name,))
-        }  # fmt: skip
+        measured |= left_by(store, name)
     run["stages"][name] = measured
+
+
+def left_by(store, name):
+    """Bytes that a stage left, by the stages of the store, and how far k-means went."""
+    stages = Store.open(store).manifest.stages
+    made = {"store": ("tokenize", "extract"), "compile": ("codec", "compile")}.get(name, (name,))
+    sizes = {stage: done.bytes for stage, done in stages.items() if stage.split("/")[0] in made}
+    left = {"left": sizes}
+    if name == "cluster":
+        left["iterations"] = len(stages[LEFT_BY[name]].facts["iterations"])
+    return left
 
 
 def has_begun(store, name):
@@ -188,9 +197,10 @@ def table(run, smaller):
         if name in run["stages"]:
             before = smaller and smaller["stages"].get(name)
             lines.append(f"| {' | '.join(row(name, run['stages'][name], before))} |")
-    walked = run["stages"].get("walk", {}).get("walk")
-    if walked:
-        lines += ["", described_walk(walked)]
+    if "cluster" in run["stages"]:
+        lines += ["", f"k-means took {run['stages']['cluster']['iterations']} iterations."]
+    if "walk" in run["stages"]:
+        lines += ["", described_walk(run["stages"]["walk"]["walk"])]
     return "\n".join([*heading(run, smaller), "", *lines])
 
 
@@ -252,6 +262,9 @@ def parsed():
                         help="of the store and the results (default: scale-bench)")  # fmt: skip
     parser.add_argument("--results", type=Path, help="(default: results.json in the folder)")
     parser.add_argument("--stages", nargs="+", choices=STAGES, default=list(STAGES))
+    parser.add_argument("--rates", type=Path, metavar="FILE",
+                        help="write rates for `retomaton plan --rates`, from the growth against "
+                        "the next smaller run")  # fmt: skip
     parser.add_argument("--keep", action="store_true", help="do not remove the store at the end")
     parser.add_argument("--workers", type=int, help="as in the commands (default: theirs)")
     parser.add_argument("--unit-timeout", type=float, help="as in the commands (default: theirs)")
@@ -296,7 +309,10 @@ def main():
         if name in given.stages and not (name in run["stages"] and is_done(store, name)):
             measure(name, lines[name], store, run)
             results.save()
-    print(table(run, results.smaller(run)))
+    smaller = results.smaller(run)
+    print(table(run, smaller))
+    if given.rates and smaller:
+        given.rates.write_text(json.dumps(rates_of(smaller, run), indent=1) + "\n")
     if not given.keep:
         shutil.rmtree(store)
 

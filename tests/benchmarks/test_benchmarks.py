@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-HELPERS = {"__init__", "memory", "small_store", "watching"}
+HELPERS = {"__init__", "memory", "scale_rates", "small_store", "watching"}
 FOUND = {path.stem for path in Path(__file__).parent.glob("*.py") if "test_" not in path.stem}
 
 
