@@ -33,8 +33,9 @@ PLACING_BYTES, SORTING_BYTES = 48, 80
 class StageEstimate:
     """What one stage would leave and need; seconds are infinite where nobody knows.
 
-    `reads` are bytes read from the store, `passes` how often all keys are read, `exchanged` the
-    bytes that workers send each other, `unit` the seconds of the longest unit.
+    `reads` are bytes read from the store, `passes` how often all keys are read; `again` is the size
+    of columns that every unit reads: where memory holds them, a node reads them once. `exchanged`
+    are the bytes that workers send each other, `unit` the seconds of the longest unit.
     """
 
     stage: str
@@ -47,6 +48,7 @@ class StageEstimate:
     unit: float = 0.0
     reads: float = 0.0
     passes: float = 0.0
+    again: float = 0.0
     scratch: float = 0.0
     exchanged: float = 0.0
     timing: str = "derived"
@@ -227,7 +229,7 @@ def automaton(
         core_seconds=entries * per_entry + swept / rates.swept + 2 * disk / rates.hashed,
         unit=unit * per_entry + entries * (4.0 + row_bytes) / rates.swept,
         reads=swept + disk,
-        passes=0,
+        again=entries * (8.0 + row_bytes),
     )
 
 
@@ -244,5 +246,5 @@ def suffix(makes: str, disk: float, unit_entries: int, work: Work) -> StageEstim
         core_seconds=entries / rates.ordered + swept / rates.swept + 2 * disk / rates.hashed,
         unit=unit / rates.ordered + entries * 4.0 / rates.swept,
         reads=swept + 8.0 * entries,
-        passes=0,
+        again=entries * 4.0,
     )

@@ -82,7 +82,7 @@ class Planned:
         """Seconds of the network or, on one node, of its disk, if memory does not hold it all."""
         if self.settings.nodes > 1:
             return self.network(stage) / (self.settings.nodes * self.settings.network / 8 * 1e9)
-        return stage.reads / measured.DISK_BYTES if self.disk > self.node_memory else 0.0
+        return self.reads(stage) / measured.DISK_BYTES if self.disk > self.node_memory else 0.0
 
     @property
     def core_hours(self) -> float:
@@ -104,7 +104,12 @@ class Planned:
         if self.settings.nodes == 1:
             return 0.0
         written = stage.disk + 2 * stage.scratch
-        return stage.reads + written + stage.exchanged * self.settings.nodes
+        return self.reads(stage) + written + stage.exchanged * self.settings.nodes
+
+    def reads(self, stage: StageEstimate) -> float:
+        """Bytes read of the store: what every unit reads only once per node that can hold it."""
+        fits = 0 < 2 * stage.again < self.node_memory
+        return stage.disk + self.settings.nodes * stage.again if fits else stage.reads
 
     def nodes_within(self, seconds: float) -> int:
         """Nodes of this kind that would finish in so much time; what one worker does stays."""
@@ -158,16 +163,17 @@ class Planned:
     def _cells(self, stage: StageEstimate) -> tuple[str, ...]:
         core, gpu = self.hours(stage)
         return (
-            stage.stage, stage.makes, size(stage.disk), size(stage.scratch), size(stage.reads),
-            amount(stage.passes), size(self.network(stage)), size(stage.memory), amount(core),
-            amount(gpu), duration(stage.unit), duration(self.seconds_of(stage)),
+            stage.stage, stage.makes, size(stage.disk), size(stage.scratch),
+            size(self.reads(stage)), amount(stage.passes), size(self.network(stage)),
+            size(stage.memory), amount(core), amount(gpu), duration(stage.unit),
+            duration(self.seconds_of(stage)),
         )  # fmt: skip
 
     def _totals(self) -> tuple[str, ...]:
         stages = self.stages
         return (
             "in all", f"disk at its peak: {size(self.peak_disk)}", size(self.disk), "",
-            size(sum(stage.reads for stage in stages)), "",
+            size(sum(map(self.reads, stages))), "",
             size(sum(map(self.network, stages))), size(max(stage.memory for stage in stages)),
             amount(self.core_hours), amount(self.gpu_hours),
             duration(max(stage.unit for stage in stages)), duration(self.seconds),

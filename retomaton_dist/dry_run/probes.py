@@ -1,14 +1,14 @@
 """Short timings of what the stages after extraction spend their time on, on made-up keys.
 
-All workers are timed at once, as they will run, each for about a second; on a busy machine, as long
-as there is time for.
+All workers are timed at once, as they will run, each for about two seconds, or less if there is no
+time for that.
 """
 
 import hashlib
 import math
 import time
 from collections.abc import Callable
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -20,7 +20,7 @@ from retomaton_dist.automaton.layout import slot_order
 from retomaton_dist.clustering.assign import find_among_all
 from retomaton_dist.clustering.products import Blocking
 from retomaton_dist.codec.training import Codebooks, decode, encode
-from retomaton_dist.dry_run.rates import Rates
+from retomaton_dist.dry_run.rates import WHOLE_STAGE, Rates
 from retomaton_dist.runtime.progress import Progress
 from retomaton_dist.runtime.session import Session
 from retomaton_dist.search.library import faiss, limit_threads
@@ -51,7 +51,13 @@ def measure(sizes: Sizes, session: Session, seconds: float) -> Rates:
     make = partial(ProbeWorker, sizes, "cuda" if gpu else "cpu", crew.threads, seconds)
     with session.pool(make, gpu=gpu) as pool:
         found = [astuple(rates) for _, rates in pool.run(range(crew.workers))]
-    return Rates(*np.mean(found, axis=0).tolist())
+    mean = Rates(*np.mean(found, axis=0).tolist())
+    return replace(
+        mean,
+        products=WHOLE_STAGE * mean.products,
+        searched=WHOLE_STAGE * mean.searched,
+        encoded=WHOLE_STAGE * mean.encoded,
+    )
 
 
 def start_seconds(session: Session) -> float:
@@ -94,16 +100,12 @@ class ProbeWorker:
         )
 
     def _rate(self, work: float, do: Callable[[], object]) -> float:
-        """Work per second of the best of some calls.
+        """Work per second of the best of some calls, of which there is always one.
 
-        The first one, which compiles, is not among them, unless it took all the time there is.
+        The first one, which compiles, is not among them.
         """
-        begun = time.perf_counter()
         do()
-        now = time.perf_counter()
-        if now - begun > self._each:
-            return work / (now - begun)
-        best, end = math.inf, now + min(SECONDS, self._each)
+        best, end = math.inf, time.perf_counter() + min(SECONDS, self._each)
         while best == math.inf or time.perf_counter() < end:
             start = time.perf_counter()
             do()

@@ -35,20 +35,23 @@ class Rates:
 
 
 MEASURED_ON = "one of 2 cores, no GPU, 2026-11-17, by CPU time while the machine was busy"
-# By `probes.py` on keys of 64 numbers: products against 100 states at a time, as k-means with many
-# states does them (against 4,096 they are 3 x 10^10); worker_bytes without mapped files.
+# On keys of 64 numbers. The first three by the benchmark `scale`, from what the CPU time of whole
+# stages grew by between 10^5 and 10^6 entries; the others by `probes.py`.
 MEASURED_WIDTH = 64
 MEASURED = Rates(
-    products=1.15e10,
-    searched=3.3e10,
-    encoded=1.35e5,
+    products=6.5e9,
+    searched=1.8e10,
+    encoded=6.3e4,
     placed=5.0e6,
     ordered=1.85e6,
     hashed=1.77e9,
     worker_bytes=3.0e8,
     swept=9.5e9,
 )
-# Wider keys: the same probes on 768 numbers gave 2.16 x 10^10 products and 2.1 x 10^4 codes.
+# What a whole stage gets done of what its innermost loop alone would, which is all that probes
+# time: there they gave 1.15 x 10^10 products, 3.3 x 10^10 searched and 1.35 x 10^5 encoded.
+WHOLE_STAGE = 0.52
+# Wider keys: probes on 768 numbers gave 1.88 times the products and 0.155 times the codes.
 WIDER_PRODUCTS, WIDER_CODES = 0.25, -0.75
 # Operations per second of a model's forward pass: SmolLM2-135M reads 170 to 350 tokens a second on
 # two such cores, without its LM head.
