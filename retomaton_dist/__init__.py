@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from retomaton_dist.api.calibrate import calibrate
     from retomaton_dist.api.doctor import doctor
     from retomaton_dist.api.evaluate import evaluate
+    from retomaton_dist.api.plan import plan
     from retomaton_dist.api.store import StoreReader
     from retomaton_dist.api.train import train_lm
     from retomaton_dist.automaton.automaton import Automaton
@@ -58,6 +59,7 @@ __all__ = [
     "index",
     "load",
     "open",
+    "plan",
     "reproduce",
     "suffix",
     "tokenize",
@@ -76,6 +78,7 @@ _PLACES = {
     "calibrate": "retomaton_dist.api.calibrate",
     "doctor": "retomaton_dist.api.doctor",
     "evaluate": "retomaton_dist.api.evaluate",
+    "plan": "retomaton_dist.api.plan",
     "StoreReader": "retomaton_dist.api.store",
     "train_lm": "retomaton_dist.api.train",
     "Automaton": "retomaton_dist.automaton.automaton",

@@ -1,10 +1,13 @@
 """Building a store, stage after stage, and saying beforehand what it would take."""
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from retomaton_dist.api.store import StoreReader
 from retomaton_dist.dry_run.build import BuildEstimate, estimate_build
+from retomaton_dist.dry_run.disk import check_disk, check_least
+from retomaton_dist.dry_run.extraction import SECONDS
 from retomaton_dist.lm.identity import identify
 from retomaton_dist.runtime.session import Session
 from retomaton_dist.settings import (
@@ -95,9 +98,12 @@ def build(store: str | Path, **settings: Any) -> StoreReader:
     return run_build(store, build_settings(settings))
 
 
-def estimate(store: str | Path, **settings: Any) -> BuildEstimate:
-    """Say what `rd.build` with the same keywords would take; nothing is written."""
-    return estimate_build(store, build_settings(settings))
+def estimate(store: str | Path, *, seconds: float = SECONDS, **settings: Any) -> BuildEstimate:
+    """Say what `rd.build` with the same keywords would take; nothing is written.
+
+    Measuring takes about so many seconds at most, besides starting workers and loading the model.
+    """
+    return estimate_build(store, build_settings(settings), seconds)
 
 
 def run_tokenize(
@@ -165,12 +171,14 @@ def run_suffix(store: str | Path, settings: SuffixSettings, workers: WorkerSetti
 def run_build(store: str | Path, settings: BuildSettings) -> StoreReader:
     """Run all stages by one session's actors.
 
-    What is wrong with any of them is refused before anything is written or, if it takes the
-    number of entries to see it, before the model is run.
+    What is wrong with any of them, a disk that is too small among it, is refused before anything
+    is written or, if it takes the number of entries to see it, before the model is run.
     """
     with Session(settings.workers) as session:
         inputs = building.find_inputs(Path(store), settings, session)
         building.check_later(Path(store), settings, inputs.outlined.dimension)
+        check_least(Path(store), settings, inputs)
+        check = partial(check_disk, Path(store), settings, inputs)
         with writing(store) as writer:
-            building.build(writer, settings, inputs, session)
+            building.build(writer, settings, inputs, session, check)
     return StoreReader.open(store)

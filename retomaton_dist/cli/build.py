@@ -3,6 +3,7 @@
 import argparse
 
 from retomaton_dist.cli.command import Command, Invocation
+from retomaton_dist.cli.dry_run_argument import add_dry_run, budget_of
 from retomaton_dist.cli.store_argument import add_store, store_of
 from retomaton_dist.settings.entrances import FLAGGED, with_tables
 
@@ -10,11 +11,10 @@ from retomaton_dist.settings.entrances import FLAGGED, with_tables
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the store, and the switch that only estimates."""
     add_store(parser)
-    parser.add_argument(
-        "--dry-run",
-        action="store_true",
-        help="count the tokens, time a little of each stage, and say what every stage would need "
-        "against what is free; nothing is written",
+    add_dry_run(
+        parser,
+        "count the tokens, time a little of each stage, and say what every stage would need "
+        "against what is free",
     )
 
 
@@ -27,7 +27,7 @@ def run(call: Invocation) -> int:
     from retomaton_dist.dry_run.build import estimate_build
 
     if call.get("dry_run"):
-        print(estimate_build(store, settings).as_text())
+        print(estimate_build(store, settings, *budget_of(call)).as_text())
     else:
         print(as_text(run_build(store, settings).describe()))
     return 0

@@ -18,6 +18,7 @@ from retomaton_dist.cli import (
     generate,
     index,
     inspect,
+    plan,
     prune,
     report,
     reproduce,
@@ -38,6 +39,7 @@ COMMANDS = {
     for module in (
         demo,
         build,
+        plan,
         tokenize,
         extract,
         cluster,
@@ -65,6 +67,7 @@ a first look:
   retomaton doctor                                  is everything here as it should be?
   retomaton demo                                    everything, end to end, in a few minutes
 with your own text and model:
+  retomaton plan --tokens 1e9 --model gpt2 --nodes 4 --cores 32
   retomaton build law.store --corpus law/train.en --split line --model gpt2 --dry-run
   retomaton build law.store --corpus law/train.en --split line --model gpt2
   retomaton eval law.store --text law/test.en --calibrate-on law/dev.en

@@ -1,20 +1,27 @@
 """What a whole build would take, stage by stage."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from retomaton_dist.dry_run.costs import StageEstimate, Work
+from retomaton_dist.dry_run.disk import corpus_bytes, datastore_bytes
 from retomaton_dist.dry_run.extraction import (
-    BYTES_PER_TOKEN,
+    COUNTED_BYTES,
+    COUNTING,
+    READING,
+    SECONDS,
     Counted,
     ExtractEstimate,
     count,
     time_extraction,
 )
 from retomaton_dist.dry_run.free import free_disk, free_memory, warnings
-from retomaton_dist.dry_run.later import StageEstimate, Work, choose_sizes, estimate_later
-from retomaton_dist.dry_run.probes import Rates, measure, start_seconds
+from retomaton_dist.dry_run.later import choose_sizes, estimate_later
+from retomaton_dist.dry_run.probes import measure, start_seconds
+from retomaton_dist.dry_run.rates import Rates
+from retomaton_dist.dry_run.tables import aligned, amount, size
 from retomaton_dist.errors import CorpusError
 from retomaton_dist.runtime.progress import clock
 from retomaton_dist.runtime.session import Session
@@ -22,8 +29,7 @@ from retomaton_dist.settings import BuildSettings
 from retomaton_dist.stages.build import BuildInputs, check_fit, check_later, find_inputs
 from storage.datastore import Shape
 
-BYTES_PER_DOCUMENT = 64
-HEAD = ("stage", "makes", "disk", "memory", "time", "time is")
+HEAD = ("stage", "makes", "disk", "reads", "passes", "memory", "unit", "time", "time is")
 
 
 @dataclass(frozen=True)
@@ -35,6 +41,7 @@ class BuildEstimate:
     rates: Rates
     stages: tuple[StageEstimate, ...]
     starting: float
+    unit_timeout: float
 
     @property
     def disk(self) -> float:
@@ -44,7 +51,7 @@ class BuildEstimate:
     @property
     def memory(self) -> float:
         """Bytes of all workers in the stage that needs most."""
-        return max(stage.memory for stage in self.stages)
+        return max(stage.memory * stage.workers for stage in self.stages)
 
     @property
     def seconds(self) -> float:
@@ -54,21 +61,46 @@ class BuildEstimate:
     def as_text(self) -> str:
         """A table for people."""
         counted, shape = self.extraction.counted, self.extraction.shape
+        about = "" if counted.share == 1 else "about "
         head = (
-            f"{self.store} would hold {shape.entries:,} entries of {shape.dimension} numbers, from "
-            f"{len(counted.lengths):,} documents ({counted.skipped:,} empty ones skipped)"
+            f"{self.store} would hold {about}{shape.entries:,} entries of {shape.dimension} "
+            f"numbers, from {counted.described()}"
         )
-        totals = ("", _size(self.disk), _size(self.memory), clock(self.seconds), "")
-        free = ("", _size(free_disk(self.store)), _size(free_memory()), "", "")
-        start = ("", "workers, started once", "", "", clock(self.starting), "measured")
+        reads = size(sum(stage.reads for stage in self.stages))
+        unit = clock(max(stage.unit for stage in self.stages))
+        most = size(max(stage.memory for stage in self.stages))
+        totals = ("", size(self.disk), reads, "", most, unit, clock(self.seconds), "")
+        free = ("", size(free_disk(self.store)), "", "", size(free_memory()), "", "", "")
+        started = "workers, started once"
+        start = ("", started, "", "", "", "", "", clock(self.starting), "measured")
         rows = [HEAD, *map(_cells, self.stages), start, ("in all", *totals), ("free", *free)]
-        warned = warnings(self.disk, self.memory, self.store)
-        return "\n".join([head, *_aligned(rows), *self._basis(), *warned])
+        return "\n".join([head, *aligned(rows, (0, 1, 8)), *self._basis(), *self.warnings()])
+
+    def warnings(self) -> list[str]:
+        """A line for whatever is not enough, or would take too long."""
+        stuck = [
+            f"  WARNING: the longest unit of {stage.stage} takes about {clock(stage.unit)}, and "
+            f"--unit-timeout is {self.unit_timeout:g} s: raise it"
+            for stage in self.stages
+            if stage.unit > self.unit_timeout
+        ]
+        scratch = max(self.stages, key=lambda stage: stage.scratch)
+        needed = self.disk + scratch.scratch
+        close = self.disk <= free_disk(self.store) < needed
+        tight = [
+            f"  WARNING: while {scratch.stage} runs, {size(scratch.scratch)} more than the store's "
+            f"may be needed: {size(needed)} in all"
+        ]
+        return [*warnings(self.disk, self.memory, self.store), *(tight if close else []), *stuck]
 
     def _basis(self) -> list[str]:
         rates, extraction = self.rates, self.extraction
+        share = extraction.counted.share
+        part = "all" if share == 1 else f"{share:.1%}"
         return [
-            "  measured: tokenizing all of the corpus, and the model on a few batches "
+            "  memory and unit (the longest) are of one worker; passes are over all keys",
+            f"  measured: tokenizing {part} of the corpus, and the model on "
+            f"{extraction.timed_tokens:,} tokens at once "
             f"({extraction.tokens_per_second:,.0f} tokens/s by each of {extraction.workers} "
             "workers)",
             "  derived: work to be done over rates of each worker, timed now on made-up keys: "
@@ -77,25 +109,33 @@ class BuildEstimate:
         ]
 
 
-def estimate_build(store: str | Path, settings: BuildSettings) -> BuildEstimate:
-    """Check, count, time and estimate all stages; the store is not touched."""
+def estimate_build(
+    store: str | Path, settings: BuildSettings, seconds: float = SECONDS
+) -> BuildEstimate:
+    """Check, count, time and estimate all stages; the store is not touched.
+
+    Measuring takes about so many seconds at most, besides starting workers and loading the model.
+    """
     with Session(settings.workers) as session:
         inputs = find_inputs(Path(store), settings, session)
         check_later(Path(store), settings, inputs.outlined.dimension)
         start = start_seconds(session)
-        counted = count(inputs.corpus, session)
+        counted = count(inputs.corpus, session, COUNTING * seconds)
         shape = _shape(counted, settings, inputs)
         check_fit(settings, shape)
-        extraction = time_extraction(store, settings, inputs, counted, session)
-        rates = measure(choose_sizes(settings, shape), session)
+        reading = READING * seconds
+        extraction = time_extraction(store, settings, inputs, counted, session, reading)
+        left = (1 - COUNTING - READING) * seconds
+        rates = measure(choose_sizes(settings, shape), session, left)
         workers = session.crew(gpu=session.has_gpu()).workers
         work = Work(shape, workers, rates, inputs.corpus.tokenizer.vocabulary)
-    stages = (*_first_stages(extraction), *estimate_later(settings, work))
-    return BuildEstimate(Path(store), extraction, rates, stages, start)
+    stages = (*_first_stages(extraction, settings), *estimate_later(settings, work))
+    timeout = settings.workers.unit_timeout
+    return BuildEstimate(Path(store), extraction, rates, stages, start, timeout)
 
 
 def _shape(counted: Counted, settings: BuildSettings, inputs: BuildInputs) -> Shape:
-    entries = int(counted.lengths.sum())
+    entries = counted.entries
     if not entries:
         raise CorpusError(
             f"the corpus holds no token to make an entry of: {counted.skipped} empty documents"
@@ -103,43 +143,41 @@ def _shape(counted: Counted, settings: BuildSettings, inputs: BuildInputs) -> Sh
     return inputs.shape(entries, settings)
 
 
-def _first_stages(extraction: ExtractEstimate) -> Iterable[StageEstimate]:
+def _first_stages(extraction: ExtractEstimate, settings: BuildSettings) -> Iterable[StageEstimate]:
     counted, shape = extraction.counted, extraction.shape
-    corpus = BYTES_PER_TOKEN * shape.entries + BYTES_PER_DOCUMENT * len(counted.lengths)
-    padded = shape.chunks * shape.chunk_entries
+    larger = settings.tokenize.unit_bytes / min(settings.tokenize.unit_bytes, COUNTED_BYTES)
+    workers = extraction.workers
+    documents = counted.whole(len(counted.lengths))
+    corpus = corpus_bytes(shape, documents)
     return (
         StageEstimate(
-            "tokenize", "corpus", corpus, counted.memory_bytes, counted.seconds, "measured"
+            "tokenize",
+            "corpus",
+            corpus,
+            counted.worker_bytes,
+            workers,
+            counted.seconds * workers,
+            unit=min(counted.unit_seconds * larger, counted.seconds),
+            scratch=corpus,
+            timing="measured",
         ),
         StageEstimate(
             "extract",
             f"datastore.zarr: {shape.chunks:,} chunks",
-            padded * (2 * shape.dimension + 4 + 8),
-            extraction.memory_bytes,
-            extraction.seconds,
-            "measured",
+            datastore_bytes(shape),
+            extraction.worker_bytes,
+            workers,
+            extraction.seconds * workers,
+            unit=extraction.unit_tokens / extraction.tokens_per_second,
+            reads=corpus,
+            timing="measured",
         ),
     )
 
 
 def _cells(stage: StageEstimate) -> tuple[str, ...]:
-    sizes = (_size(stage.disk), _size(stage.memory), clock(stage.seconds))
-    timing = stage.timing if math.isfinite(stage.seconds) else "unknown"
-    return (stage.stage, stage.makes, *sizes, timing)
-
-
-def _aligned(rows: Sequence[tuple[str, ...]]) -> list[str]:
-    """Columns as wide as they need to be: texts to the left, amounts to the right."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    amounts = range(2, 5)
-    return [
-        "  " + "  ".join(
-            cell.rjust(width) if number in amounts else cell.ljust(width)
-            for number, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    ]  # fmt: skip
-
-
-def _size(size: float) -> str:
-    return f"{size / 1e9:,.2f} GB" if size >= 1e7 else f"{size / 1e6:,.2f} MB"
+    known = math.isfinite(stage.seconds)
+    timing = stage.timing if known else "unknown"
+    sizes = size(stage.disk), size(stage.reads), amount(stage.passes), size(stage.memory)
+    unit = clock(stage.unit) if known else "?"
+    return (stage.stage, stage.makes, *sizes, unit, clock(stage.seconds), timing)

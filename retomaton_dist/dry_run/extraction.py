@@ -1,11 +1,13 @@
 """What `tokenize` and `extract` would take.
 
-Tokens are counted, not guessed: the workers tokenise the corpus and keep only lengths. The model
-is timed on two batches of the shape that extraction would use.
+Tokens are counted, not guessed: the workers tokenise the corpus and keep only lengths. Where that
+takes longer than there is time for, what they have seen by then, from all over the corpus, stands
+for the rest. The model is timed on more and more tokens, up to a batch of the shape that extraction
+would use, as far as time allows.
 """
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -14,6 +16,7 @@ import psutil
 import torch
 from numpy.typing import NDArray
 
+from retomaton_dist.dry_run.disk import BYTES_PER_TOKEN
 from retomaton_dist.dry_run.free import free_disk, free_memory, warnings
 from retomaton_dist.lm.identity import ModelSpec
 from retomaton_dist.lm.model import LanguageModel
@@ -25,18 +28,43 @@ from retomaton_dist.stages.extract import Windowing, choose_unit_chunks
 from retomaton_dist.stages.tokenize import Pieces, TextTokenizer, TokenizePlan
 from storage.datastore import Shape
 
-TIMED_BATCHES = 2
-BYTES_PER_TOKEN = 8  # token and offset in the corpus
+# Of source in a unit of counting, so that there is a moment to stop at.
+COUNTED_BYTES = 1 << 20
+LEAST_TOKENS, FACTOR = 64, 4
+# That a dry run takes, beyond starting workers and loading the model.
+SECONDS = 60.0
+# Shares of the time that a dry run has: for counting, and for the model.
+COUNTING, READING = 0.4, 0.3
 
 
 @dataclass(frozen=True)
 class Counted:
-    """Entries of every document, and what it took the workers to count them."""
+    """Entries of the documents that were seen, and what it took the workers to count them.
+
+    `share` is how much of the corpus that is, by bytes of source.
+    """
 
     lengths: NDArray[np.int64]
     skipped: int
     seconds: float
-    memory_bytes: int
+    worker_bytes: int
+    share: float = 1.0
+    unit_seconds: float = 0.0
+
+    @property
+    def entries(self) -> int:
+        """Of the whole corpus."""
+        return self.whole(int(self.lengths.sum()))
+
+    def whole(self, seen: int) -> int:
+        """What was seen so often, in the whole corpus."""
+        return seen if self.share == 1 else round(seen / self.share)
+
+    def described(self) -> str:
+        """How many documents, and how that is known."""
+        about = "" if self.share == 1 else "about "
+        documents, skipped = self.whole(len(self.lengths)), self.whole(self.skipped)
+        return f"{about}{documents:,} documents ({skipped:,} empty ones skipped)"
 
 
 @dataclass(frozen=True)
@@ -50,6 +78,8 @@ class ExtractEstimate:
     workers: int
     tokens_per_second: float
     worker_bytes: int
+    timed_tokens: int
+    unit_tokens: int
 
     @property
     def disk_bytes(self) -> int:
@@ -68,26 +98,31 @@ class ExtractEstimate:
 
     def as_text(self) -> str:
         """A table for people."""
-        documents, skipped = len(self.counted.lengths), self.counted.skipped
+        counted = self.counted
+        described = counted.described().replace(" documents", "")
+        about = "" if counted.share == 1 else "about "
         rows = [
-            ("documents", f"{documents:,} ({skipped:,} empty ones skipped)"),
-            ("entries", f"{self.shape.entries:,} of {self.shape.dimension} numbers"),
+            ("documents", described),
+            ("entries", f"{about}{self.shape.entries:,} of {self.shape.dimension} numbers"),
             ("disk", f"{_gigabytes(self.disk_bytes)}, free: {_gigabytes(free_disk(self.store))}"),
             ("memory", f"{_gigabytes(self.memory_bytes)} for {self.workers} workers, free here: "
                        f"{_gigabytes(free_memory())}"),
             ("time", f"about {clock(self.seconds)} with {self.workers} workers at "
-                     f"{self.tokens_per_second:,.0f} tokens/s each, measured now"),
+                     f"{self.tokens_per_second:,.0f} tokens/s each, measured now on "
+                     f"{self.timed_tokens:,} tokens"),
         ]  # fmt: skip
         warned = warnings(self.disk_bytes, self.memory_bytes, self.store)
         return "\n".join([f"{self.store} would hold", *map(_line, rows), *warned])
 
 
-def estimate_extraction(store: str | Path, settings: BuildSettings) -> ExtractEstimate:
-    """Count, time and estimate; the store is not touched."""
+def estimate_extraction(
+    store: str | Path, settings: BuildSettings, seconds: float = SECONDS
+) -> ExtractEstimate:
+    """Count, time and estimate, in about so many seconds; the store is not touched."""
     with Session(settings.workers) as session:
         inputs = find_inputs(Path(store), settings, session)
-        counted = count(inputs.corpus, session)
-        return time_extraction(store, settings, inputs, counted, session)
+        counted = count(inputs.corpus, session, COUNTING * seconds)
+        return time_extraction(store, settings, inputs, counted, session, READING * seconds)
 
 
 def time_extraction(
@@ -96,22 +131,27 @@ def time_extraction(
     inputs: BuildInputs,
     counted: Counted,
     session: Session,
+    seconds: float,
 ) -> ExtractEstimate:
     """Time the model as extraction would run it, and estimate from that."""
-    windowing = inputs.windowing
+    windowing, entries = inputs.windowing, counted.entries
     workers = session.crew(gpu=windowing.device == "cuda").workers
-    rate, memory = _timed(inputs.outlined.spec, windowing, workers, session)
-    entries = int(counted.lengths.sum())
+    timed = _timed(inputs.outlined.spec, windowing, workers, session, seconds)
     shape = inputs.shape(max(entries, 1), settings)
-    units = -(-shape.chunks // choose_unit_chunks(shape, windowing))
+    per_unit = choose_unit_chunks(shape, windowing)
+    units = -(-shape.chunks // per_unit)
+    seams = units * windowing.context // 2
+    computed = counted.whole(_computed(counted.lengths, windowing)) + seams
     return ExtractEstimate(
         store=Path(store),
         counted=counted,
         shape=Shape(entries, shape.dimension, shape.chunk_entries),
-        computed_tokens=_computed(counted.lengths, windowing) + units * windowing.context // 2,
+        computed_tokens=computed,
         workers=min(workers, units),
-        tokens_per_second=rate,
-        worker_bytes=memory,
+        tokens_per_second=timed.tokens_per_second,
+        worker_bytes=timed.memory,
+        timed_tokens=timed.tokens,
+        unit_tokens=-(-computed // max(units, 1)),
     )
 
 
@@ -128,54 +168,96 @@ class CountWorker:
         return lengths, skipped, psutil.Process().memory_info().rss
 
 
-class TimingWorker:
-    """Runs the model on batches of full windows."""
+@dataclass(frozen=True)
+class Timed:
+    """What one worker's model does: tokens per second, on how many, and bytes of memory then."""
 
-    def __init__(self, model: ModelSpec, windowing: Windowing) -> None:
-        self._windowing = windowing
+    tokens_per_second: float
+    tokens: int
+    memory: int
+
+
+class TimingWorker:
+    """Runs the model on more and more tokens at once."""
+
+    def __init__(self, model: ModelSpec, windowing: Windowing, seconds: float) -> None:
+        self._windowing, self._seconds = windowing, seconds
         self._lm = LanguageModel.load(model, windowing.device)
 
-    def run(self, _: int) -> tuple[float, int]:
-        """Tokens per second, and bytes of memory in use after it."""
-        rows = max(1, self._windowing.batch_tokens // self._windowing.context)
-        shape = (rows, self._windowing.context)
-        inputs = torch.zeros(shape, dtype=torch.long)
-        self._lm.keys(inputs)
+    def run(self, _: int) -> Timed:
+        """Go on as long as the next, larger run would still end in time; the last one counts."""
+        end = time.monotonic() + self._seconds
+        shapes = timed_shapes(self._windowing)
+        self._once(shapes[0])
+        for shape in shapes:
+            spent = self._once(shape)
+            tokens = shape[0] * shape[1]
+            if time.monotonic() + FACTOR * spent > end:
+                break
+        else:
+            # There is time to run the full batch once more: the first one makes room for it.
+            spent = self._once(shape)
+        return Timed(tokens / spent, tokens, psutil.Process().memory_info().rss)
+
+    def _once(self, shape: tuple[int, int]) -> float:
         start = time.monotonic()
-        for _ in range(TIMED_BATCHES):
-            self._lm.keys(inputs).cpu()
-        seconds = time.monotonic() - start
-        return TIMED_BATCHES * inputs.numel() / seconds, psutil.Process().memory_info().rss
+        self._lm.keys(torch.zeros(shape, dtype=torch.long)).cpu()
+        return time.monotonic() - start
 
 
-def count(planned: TokenizePlan, session: Session) -> Counted:
-    """Tokenise the corpus as the stage `tokenize` would, and keep only the documents' lengths."""
-    lengths, skipped, memory = [np.empty(0, np.int64)], 0, 0
-    make, numbers = partial(CountWorker, planned.reader), range(len(planned.units))
-    mode, total = session.settings.progress, sum(planned.work)
+def timed_shapes(windowing: Windowing) -> list[tuple[int, int]]:
+    """Rows and columns of what the model is timed on: the last is what extraction gives it."""
+    full = max(1, windowing.batch_tokens // windowing.context), windowing.context
+    tokens, shapes = LEAST_TOKENS, list[tuple[int, int]]()
+    while tokens < full[0] * full[1]:
+        columns = min(tokens, windowing.context)
+        shapes.append((max(1, tokens // columns), columns))
+        tokens *= FACTOR
+    return [*shapes, full]
+
+
+def count(planned: TokenizePlan, session: Session, seconds: float) -> Counted:
+    """Tokenise the corpus, or what there is time for, and keep only the documents' lengths."""
+    planned = replace(planned, unit_bytes=min(planned.unit_bytes, COUNTED_BYTES))
+    lengths, skipped, memory, seen, slowest = [np.empty(0, np.int64)], 0, 0, 0.0, 0.0
+    make, total = partial(CountWorker, planned.reader), sum(planned.work)
+    workers = session.crew(gpu=False).workers
     with (
-        showing(mode, "count", total, planned.work_name) as progress,
+        showing(session.settings.progress, "count", total, planned.work_name) as progress,
         session.pool(make, gpu=False, on_ready=progress.begin) as pool,
     ):
-        for (number, _), found in pool.run([(n, planned.units[n]) for n in numbers]):
-            lengths.append(found[0])
-            skipped += found[1]
-            memory = max(memory, found[2])
-            progress.advance(planned.work[number])
-        seconds = progress.seconds
-    workers = min(session.crew(gpu=False).workers, len(planned.units))
-    return Counted(np.concatenate(lengths), skipped, seconds, memory * workers)
+        for numbers in _slices(len(planned.units), workers):
+            before = progress.seconds
+            for (number, _), found in pool.run([(n, planned.units[n]) for n in numbers]):
+                lengths.append(found[0])
+                skipped += found[1]
+                memory = max(memory, found[2])
+                seen += planned.work[number]
+                progress.advance(planned.work[number])
+            slowest = max(slowest, progress.seconds - before)
+            if progress.seconds > seconds:
+                break
+        spent = progress.seconds
+    share = 1.0 if seen == total else seen / total
+    return Counted(np.concatenate(lengths), skipped, spent / share, memory, share, slowest)
+
+
+def _slices(units: int, workers: int) -> list[list[int]]:
+    """Units in slices of one for each worker, from all over the corpus, always the same."""
+    order = np.random.default_rng(0).permutation(units).tolist()
+    return [order[start : start + workers] for start in range(0, units, workers)]
 
 
 def _timed(
-    model: ModelSpec, windowing: Windowing, workers: int, session: Session
-) -> tuple[float, int]:
+    model: ModelSpec, windowing: Windowing, workers: int, session: Session, seconds: float
+) -> Timed:
     """Time all workers at once, as they will run, and take the mean."""
-    make = partial(TimingWorker, model, windowing)
+    make = partial(TimingWorker, model, windowing, seconds)
     with session.pool(make, gpu=windowing.device == "cuda") as pool:
-        results = [result for _, result in pool.run(range(workers))]
-    rates, sizes = zip(*results, strict=True)
-    return float(np.mean(rates)), max(sizes)
+        found = [result for _, result in pool.run(range(workers))]
+    rate = float(np.mean([timed.tokens_per_second for timed in found]))
+    least = min(timed.tokens for timed in found)
+    return Timed(rate, least, max(timed.memory for timed in found))
 
 
 def _computed(lengths: NDArray[np.int64], windowing: Windowing) -> int:

@@ -1,12 +1,14 @@
 """Short timings of what the stages after extraction spend their time on, on made-up keys.
 
-All workers are timed at once, as they will run, each for about a second.
+All workers are timed at once, as they will run, each for about two seconds, or less if there is no
+time for that.
 """
 
 import hashlib
+import math
 import time
 from collections.abc import Callable
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -18,6 +20,7 @@ from retomaton_dist.automaton.layout import slot_order
 from retomaton_dist.clustering.assign import find_among_all
 from retomaton_dist.clustering.products import Blocking
 from retomaton_dist.codec.training import Codebooks, decode, encode
+from retomaton_dist.dry_run.rates import WHOLE_STAGE, Rates
 from retomaton_dist.runtime.progress import Progress
 from retomaton_dist.runtime.session import Session
 from retomaton_dist.search.library import faiss, limit_threads
@@ -25,28 +28,11 @@ from retomaton_dist.stages.codec import CodecRecipe
 
 ROWS = 4096
 CELLS = 1024
-SORTED = 1 << 18
+SORTED, SWEPT = 1 << 18, 1 << 21
 CONTEXT = 8
 HASHED = 8 << 20
 SECONDS = 0.2
-
-
-@dataclass(frozen=True)
-class Rates:
-    """What one worker gets done in a second while the others work too.
-
-    `products` and `searched` are multiplications of numbers, by our own k-means and by FAISS;
-    `encoded` are keys, `placed` entries brought into slot order, `ordered` into context order, and
-    `hashed` bytes checked.
-    """
-
-    products: float
-    searched: float
-    encoded: float
-    placed: float
-    ordered: float
-    hashed: float
-    worker_bytes: float
+THINGS = 7
 
 
 @dataclass(frozen=True)
@@ -58,14 +44,20 @@ class Sizes:
     codec: CodecRecipe
 
 
-def measure(sizes: Sizes, session: Session) -> Rates:
-    """Time every worker of the session and take the mean."""
+def measure(sizes: Sizes, session: Session, seconds: float) -> Rates:
+    """Time every worker of the session, for so long at most, and take the mean."""
     gpu = session.has_gpu()
     crew = session.crew(gpu=gpu)
-    make = partial(ProbeWorker, sizes, "cuda" if gpu else "cpu", crew.threads)
+    make = partial(ProbeWorker, sizes, "cuda" if gpu else "cpu", crew.threads, seconds)
     with session.pool(make, gpu=gpu) as pool:
         found = [astuple(rates) for _, rates in pool.run(range(crew.workers))]
-    return Rates(*np.mean(found, axis=0).tolist())
+    mean = Rates(*np.mean(found, axis=0).tolist())
+    return replace(
+        mean,
+        products=WHOLE_STAGE * mean.products,
+        searched=WHOLE_STAGE * mean.searched,
+        encoded=WHOLE_STAGE * mean.encoded,
+    )
 
 
 def start_seconds(session: Session) -> float:
@@ -87,8 +79,9 @@ class Idle:
 class ProbeWorker:
     """Times one worker."""
 
-    def __init__(self, sizes: Sizes, device: str, threads: int) -> None:
+    def __init__(self, sizes: Sizes, device: str, threads: int, seconds: float) -> None:
         self._sizes, self._device, self._threads = sizes, device, threads
+        self._each = seconds / THINGS
         self._random = np.random.default_rng(0)
         self._keys = self._drawn(ROWS, sizes.dimension).astype(np.float16)
 
@@ -96,14 +89,28 @@ class ProbeWorker:
         """Time one thing after the other."""
         dimension, states = self._sizes.dimension, self._sizes.states
         return Rates(
-            products=_rate(ROWS * states * dimension, self._assigning()),
-            searched=_rate(ROWS * CELLS * dimension, self._searching()),
-            encoded=_rate(ROWS, self._encoding()),
-            placed=_rate(SORTED, self._placing()),
-            ordered=_rate(SORTED, self._ordering()),
-            hashed=_rate(HASHED, partial(hashlib.sha256, bytes(HASHED))),
+            products=self._rate(ROWS * states * dimension, self._assigning()),
+            searched=self._rate(ROWS * CELLS * dimension, self._searching()),
+            encoded=self._rate(ROWS, self._encoding()),
+            placed=self._rate(SORTED, self._placing()),
+            ordered=self._rate(SORTED, self._ordering()),
+            hashed=self._rate(HASHED, partial(hashlib.sha256, bytes(HASHED))),
             worker_bytes=psutil.Process().memory_info().rss,
+            swept=self._rate(4 * SWEPT, self._sweeping()),
         )
+
+    def _rate(self, work: float, do: Callable[[], object]) -> float:
+        """Work per second of the best of some calls, of which there is always one.
+
+        The first one, which compiles, is not among them.
+        """
+        do()
+        best, end = math.inf, time.perf_counter() + min(SECONDS, self._each)
+        while best == math.inf or time.perf_counter() < end:
+            start = time.perf_counter()
+            do()
+            best = min(best, time.perf_counter() - start)
+        return work / best
 
     def _assigning(self) -> Callable[[], object]:
         centroids = self._drawn(self._sizes.states, self._sizes.dimension)
@@ -140,16 +147,9 @@ class ProbeWorker:
         before, entries = np.tile(tokens, 4), np.arange(SORTED)
         return partial(context_order, before, entries, CONTEXT)
 
+    def _sweeping(self) -> Callable[[], object]:
+        numbers = self._random.integers(0, 1 << 20, SWEPT).astype(np.uint32)
+        return lambda: np.flatnonzero(numbers < 1 << 14)
+
     def _drawn(self, *shape: int) -> NDArray[np.float32]:
         return self._random.standard_normal(shape, np.float32)
-
-
-def _rate(work: float, do: Callable[[], object]) -> float:
-    """Work per second of the best of some calls; the first one, which compiles, is not timed."""
-    do()
-    best, end = float("inf"), time.monotonic() + SECONDS
-    while best == float("inf") or time.monotonic() < end:
-        start = time.perf_counter()
-        do()
-        best = min(best, time.perf_counter() - start)
-    return work / best

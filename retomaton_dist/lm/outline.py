@@ -68,6 +68,14 @@ def load_config(source: ModelSource, trust_remote_code: bool) -> Any:
         return AutoConfig.from_pretrained(**source.arguments(), trust_remote_code=trust_remote_code)
 
 
+def body_parameters(config: Any, source: ModelSource) -> int:
+    """Count a model's parameters without building it, but for its tables of tokens."""
+    with loading("architecture", source), torch.device("meta"):
+        model = AutoModelForCausalLM.from_config(config)
+    vocabulary = shape_of(config, source).vocabulary
+    return sum(each.numel() for each in model.parameters() if vocabulary not in each.shape)
+
+
 def shape_of(config: Any, source: ModelSource) -> ModelShape:
     """Return the sizes that a config states; ModelError if it is not that of a language model."""
     with loading("config", source):

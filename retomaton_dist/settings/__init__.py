@@ -1,8 +1,8 @@
 """Every setting of the system, once: a frozen group per TOML table and per group of flags.
 
-A group is declared in `build`, `evaluate`, `load`, `train`, `reproduce` or `workers`; `entrances`
-makes it from flags, from a TOML file or from Python keywords, with one meaning. Nothing heavy is
-imported here, so that `--help` stays fast.
+A group is declared in `build`, `evaluate`, `load`, `train`, `plan`, `reproduce` or `workers`;
+`entrances` makes it from flags, from a TOML file or from Python keywords, with one meaning. Nothing
+heavy is imported here, so that `--help` stays fast.
 """
 
 from retomaton_dist.settings.build import (
@@ -26,6 +26,7 @@ from retomaton_dist.settings.evaluate import (
 )
 from retomaton_dist.settings.generate import GenerateSettings
 from retomaton_dist.settings.load import LoadSettings, ScoreSettings
+from retomaton_dist.settings.plan import PlanSettings
 from retomaton_dist.settings.reproduce import ReproduceSettings
 from retomaton_dist.settings.train import TrainSettings
 from retomaton_dist.settings.workers import ServeSettings, WorkerSettings
@@ -43,6 +44,7 @@ __all__ = [
     "IndexSettings",
     "LoadSettings",
     "ModelSettings",
+    "PlanSettings",
     "ReportSettings",
     "ReproduceSettings",
     "ScoreSettings",

@@ -38,6 +38,7 @@ from retomaton_dist.settings.evaluate import (
 )
 from retomaton_dist.settings.generate import GenerateSettings
 from retomaton_dist.settings.load import LoadSettings, ScoreSettings
+from retomaton_dist.settings.plan import PlanSettings
 from retomaton_dist.settings.reproduce import ReproduceSettings
 from retomaton_dist.settings.train import TrainSettings
 from retomaton_dist.settings.workers import ServeSettings, WorkerSettings
@@ -64,6 +65,7 @@ GROUPS: dict[str, type[Any]] = {
     "serve": ServeSettings,
     "workers": WorkerSettings,
     "train": TrainSettings,
+    "plan": PlanSettings,
     "reproduce": ReproduceSettings,
 }
 TOP_LEVEL = ("store",)

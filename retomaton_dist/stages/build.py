@@ -1,5 +1,6 @@
 """A whole build: all stages in order, and what is wrong with any of them said before the first."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -48,11 +49,17 @@ def check_later(store: Path, settings: BuildSettings, dimension: int) -> None:
 
     The store need not be there.
     """
+    check_widths(settings, dimension)
+    with in_table("compile"):
+        _check_clustering(store, settings)
+
+
+def check_widths(settings: BuildSettings, dimension: int) -> None:
+    """Refuse settings of later stages that are wrong for keys of this width in any store."""
     with in_table("index"):
         index.check_settings(settings.index, dimension)
     with in_table("compile"):
         compile.check_settings(settings.compile, dimension)
-        _check_clustering(store, settings)
 
 
 def check_fit(settings: BuildSettings, shape: Shape) -> None:
@@ -109,13 +116,22 @@ def extract_keys(
 
 
 def build(
-    writer: StoreWriter, settings: BuildSettings, inputs: BuildInputs, session: Session
+    writer: StoreWriter,
+    settings: BuildSettings,
+    inputs: BuildInputs,
+    session: Session,
+    check_shape: Callable[[Shape], None],
 ) -> None:
-    """Run all stages, or what is missing of them, by one session's actors."""
+    """Run all stages, or what is missing of them, by one session's actors.
+
+    `check_shape` may refuse what the corpus turns out to need, as BadInput.
+    """
     new = not writer.manifest.stages
     tokenized = run_stage(writer, inputs.corpus, session)
     try:
-        check_fit(settings, inputs.shape(tokenized.facts["entries"], settings))
+        shape = inputs.shape(tokenized.facts["entries"], settings)
+        check_fit(settings, shape)
+        check_shape(shape)
     except BadInput:
         if new:
             _undo(writer, inputs.corpus)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-HELPERS = {"__init__", "memory", "small_store"}
-FOUND = {path.stem for path in Path(__file__).parent.glob("*.py") if path != Path(__file__)}
+HELPERS = {"__init__", "memory", "scale_rates", "small_store", "watching"}
+FOUND = {path.stem for path in Path(__file__).parent.glob("*.py") if "test_" not in path.stem}
 
 
 @pytest.mark.parametrize("name", sorted(FOUND - HELPERS))

@@ -6,6 +6,7 @@ import pytest
 
 import retomaton_dist as rd
 from retomaton_dist.dry_run.free import warnings
+from tests.cli.checks import check_refused_without_a_trace
 from tests.conftest import TINY_DIMENSION
 
 
@@ -47,7 +48,8 @@ def test_that_of_a_build_names_every_stage_and_writes_nothing(
     entries = rd.open(small_store.path).entries
     assert f"would hold {entries:,} entries of {TINY_DIMENSION} numbers, from 1,800" in head
     amount = r"[\d,.]+ [MG]B"
-    row = rf"  (\w+) +(\w+)\S* .*?{amount} +{amount} +[\d:]+  (measured|derived)"
+    numbers = rf"{amount} +{amount} +[\d.]+ +{amount} +[\d:]+ +[\d:]+"
+    row = rf"  (\w+) +(\w+)\S* .*?{numbers}  (measured|derived)"
     found = [match.groups() for line in lines if (match := re.fullmatch(row, line))]
     assert found == [
         ("tokenize", "corpus", "measured"),
@@ -58,7 +60,9 @@ def test_that_of_a_build_names_every_stage_and_writes_nothing(
         ("compile", "automata", "derived"),
         ("suffix", "suffixes", "derived"),
     ]
-    assert re.search(rf"^  in all +{amount} +{amount} +[\d:]+$", result.stdout, re.MULTILINE)
+    totals = rf"^  in all +{amount} +{amount} +{amount} +[\d:]+ +[\d:]+$"
+    assert re.search(totals, result.stdout, re.MULTILINE)
+    assert "measured: tokenizing all of the corpus, and the model on" in result.stdout
     assert re.search(rf"^  free +{amount} +{amount}$", result.stdout, re.MULTILINE)
 
 
@@ -68,6 +72,14 @@ def test_that_of_a_build_finds_bad_settings_of_later_stages(command, flags, tmp_
     result = command("build", tmp_path / "new.store", *flags, *config)
     assert result.returncode == 2
     assert "[cluster] --iterations 0: at least 1 is needed" in result.stderr
+
+
+@pytest.mark.parametrize("seconds", ["0", "-3", "nan", "inf", "soon"])
+@pytest.mark.parametrize("name", ["build", "extract"])
+def test_time_that_nobody_has_is_refused(command, flags, tmp_path, name, seconds):
+    store = tmp_path / "new.store"
+    result = command(name, store, *flags, f"--dry-run-seconds={seconds}")
+    check_refused_without_a_trace(result, store, f"--dry-run-seconds {seconds}: must be a number")
 
 
 def test_what_is_not_enough_is_said_loudly(tmp_path):
