@@ -65,10 +65,13 @@ def write_block(path: Path, cells: int, first: int, parts: Sequence[Encoded]) ->
     return file.result
 
 
-def merge_blocks(path: Path, trained: Any, blocks: Mapping[Path, FileDigest]) -> FileDigest:
+def merge_blocks(
+    path: Path, trained: Any, blocks: Mapping[Path, FileDigest], run_bytes: int = RUN_BYTES
+) -> FileDigest:
     """Write the index that holds the entries of all blocks, in their order, as FAISS would.
 
-    Blocks that are not as they were written are removed and refused.
+    Beside the trained index two runs of cells are in memory, of `run_bytes` each, and what a block
+    has of one cell. Blocks that are not as they were written are removed and refused.
     """
     ivf = ivf_of(trained)
     cells, code_size = int(ivf.nlist), int(ivf.code_size)
@@ -79,7 +82,7 @@ def merge_blocks(path: Path, trained: Any, blocks: Mapping[Path, FileDigest]) ->
     with files.replacing(path) as file:
         file.write(_head(trained, int(totals.sum())))
         file.write(_lengths(totals, code_size))
-        for piece in _merged(opened, totals, code_size):
+        for piece in _merged(opened, totals, code_size, run_bytes):
             file.write(piece)
         for block, expected in zip(opened, blocks.values(), strict=True):
             block.check(expected)
@@ -111,11 +114,11 @@ def _lengths(totals: Sizes, code_size: int) -> bytes:
 
 
 def _merged(
-    blocks: "Sequence[_BlockReader]", totals: Sizes, code_size: int
+    blocks: "Sequence[_BlockReader]", totals: Sizes, code_size: int, run_bytes: int
 ) -> Iterator[Bytes | bytes]:
     """The lists of all cells, in pieces of a bounded size."""
     entry_bytes = code_size + NUMBER_BYTES
-    for first, last in runs_of_cells(totals * entry_bytes, RUN_BYTES):
+    for first, last in runs_of_cells(totals * entry_bytes, run_bytes):
         sizes = np.stack([block.sizes(first, last) for block in blocks])
         if last - first == 1:
             yield from _one_cell(blocks, sizes[:, 0], code_size)
