@@ -17,6 +17,7 @@ from storage.verify import verify
 from tests.conftest import contents
 from tests.stages.made import (
     compile_here,
+    index_here,
     make_store,
     random_states,
     suffix_here,
@@ -25,8 +26,13 @@ from tests.stages.made import (
 from tests.storage.kill import arm, in_child
 
 ENTRIES, WIDTH = 2500, 4
+INDEX = {
+    "factory": "IVF8,PQ2x4np", "sample": 500, "shards": 1, "unit_entries": 1, "recall_queries": 4,
+    "recall_k": 4,
+}  # fmt: skip
 STAGES = {
     "compile": partial(compile_here, unit_entries=900, code_size=2),
+    "index": partial(index_here, **INDEX),
     "suffix": partial(suffix_here, unit_entries=300, longest=4),
 }
 
