@@ -26,8 +26,11 @@ from storage.store import Store
 
 FOLDER = "index"
 FORMAT = "retomaton-index"
+VERSION = 2
+# Before it said how an index was trained, one worker trained every one.
+UNTOLD = {1: {"trained": "whole"}, VERSION: {}}
 _LAYOUT: dict[str, Rule] = {
-    **dict.fromkeys(("name", "factory", "why", "datastore", "faiss"), is_text),
+    **dict.fromkeys(("name", "factory", "why", "datastore", "faiss", "trained"), is_text),
     **dict.fromkeys(("entries", "dimension"), is_positive),
     "cells": is_whole,
     "takes_entries": lambda value: isinstance(value, bool),
@@ -59,6 +62,7 @@ class Layout:
     """An index on disk. `datastore` is the digest of the keys that it was made from.
 
     `takes_entries`: the shards hold entry numbers; otherwise their rows count from `first`.
+    `trained`: `in parts` by all workers, `whole` by one, or `not` at all (`division.py`).
     """
 
     name: str
@@ -73,11 +77,12 @@ class Layout:
     parameters: Mapping[str, float] = field(default_factory=dict)
     recall: Json = field(default_factory=dict)
     faiss: str = ""
+    trained: str = "whole"
 
     def write(self, store: Path) -> dict[str, FileDigest]:
         """Write index.json; return the file, relative to the store."""
         path = f"{FOLDER}/{self.name}/index.json"
-        data = canonical.serialise({"format": FORMAT, "version": 1, **asdict(self)})
+        data = canonical.serialise({"format": FORMAT, "version": VERSION, **asdict(self)})
         return {path: files.write(store / path, data)}
 
     @classmethod
@@ -88,8 +93,10 @@ class Layout:
             value = canonical.read(path, _REMEDY)
         except OSError as error:
             raise DamagedStore(f"{path} cannot be read: {error.strerror}; {_REMEDY}") from error
-        if (value.pop("format", None), value.pop("version", None)) != (FORMAT, 1):
+        form, version = value.pop("format", None), value.pop("version", None)
+        if form != FORMAT or version not in UNTOLD:
             raise DamagedStore(f"{path} was written by another or newer program; upgrade")
+        value = {**UNTOLD[version], **value}
         check_shape(str(path), value, _LAYOUT)
         for item in value["spans"]:
             check_shape(f"{path}: a span", item, _SPAN)
@@ -178,4 +185,6 @@ def described(facts: Mapping[str, Any]) -> str:
     reached = "" if recall["reached"] else f", below the target {recall['target']:g}"
     at = f" at {facts['searched_with']}" if facts["searched_with"] else ""
     shards = f"{facts['shards']} shard{'' if facts['shards'] == 1 else 's'}"
-    return f"{facts['factory']}, {shards}, recall@{recall['k']} {recall['recall']:.3f}{at}{reached}"
+    alone = ", trained by one worker" if facts.get("trained") == "whole" else ""
+    measured = f"recall@{recall['k']} {recall['recall']:.3f}{at}{reached}"
+    return f"{facts['factory']}, {shards}, {measured}{alone}"

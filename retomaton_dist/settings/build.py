@@ -118,7 +118,7 @@ class IndexSettings(Settings):
         None,
     )
     shards: int | None = option(
-        "parts of whole chunks, each built and served by one actor; auto: about 1 GiB each",
+        "parts of whole chunks, each served by one actor; auto: about 1 GiB each",
         None,
         least=1,
     )
@@ -145,6 +145,9 @@ class IndexSettings(Settings):
         "given here is not tuned",
         None,
         shown="none",
+    )
+    unit_entries: int = option(
+        "entries that a unit adds, where shards can be filled in parts", 1 << 18, least=1
     )
 
 

@@ -1,16 +1,21 @@
 """The stage `index/NAME`: one trained index, filled in shards, measured and tuned.
 
-Units 0..S-1 are the shards, unit S is the training, which comes first. What the shards hold is
-bound to the config; search parameters are not: asking for another recall only tunes anew.
+Its units are those of `index_units.py`; before them, where an index is trained in parts, the
+driver has all workers find its cells. What the shards hold is bound to the config; search
+parameters are not: asking for another recall only tunes anew.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from pathlib import Path
 from typing import Any
 
 from retomaton_dist.errors import BadInput
+from retomaton_dist.runtime.progress import say
+from retomaton_dist.runtime.session import Session
 from retomaton_dist.search import parameters
+from retomaton_dist.search.division import UNDIVIDED, Division, division_of, trained_how
 from retomaton_dist.search.factory import (
     Choice,
     check_trainable,
@@ -21,20 +26,23 @@ from retomaton_dist.search.factory import (
 )
 from retomaton_dist.search.layout import (
     FOLDER,
-    IndexFiles,
     Layout,
-    ShardSpan,
     shard_path,
     spans_of,
 )
 from retomaton_dist.search.library import faiss, ivf_of, limit_threads, takes_entries
-from retomaton_dist.search.merge import merge
 from retomaton_dist.search.probe import Probe, choose_k, draw_probe
-from retomaton_dist.search.recall import Measure
-from retomaton_dist.search.searcher import LocalSearcher
-from retomaton_dist.search.tuning import tune
 from retomaton_dist.settings import IndexSettings
-from retomaton_dist.stages.index_worker import TRAINING, IndexTask, IndexWorker, read_exact
+from retomaton_dist.stages.index_cells import ITERATIONS, CellTraining
+from retomaton_dist.stages.index_tuning import fixed_parameters, tuned
+from retomaton_dist.stages.index_units import (
+    IndexUnit,
+    IndexUnits,
+    part_paths,
+    scratch_folder,
+    units_of,
+)
+from retomaton_dist.stages.index_worker import IndexTask, IndexWorker
 from retomaton_dist.stages.runner import Done, Plan
 from storage.canonical import Json
 from storage.datastore import Shape
@@ -52,6 +60,7 @@ class IndexRecipe:
     empty: Any
     sample: int
     shards: int
+    division: Division
 
 
 def check_settings(settings: IndexSettings, dimension: int) -> None:
@@ -76,7 +85,7 @@ def resolve(settings: IndexSettings, shape: Shape) -> IndexRecipe:
             f"--shards {shards}: shards are made of whole chunks, of which there are "
             f"{shape.chunks}; use at most so many"
         )
-    return IndexRecipe(choice, empty, sample, shards)
+    return IndexRecipe(choice, empty, sample, shards, division_of(empty))
 
 
 def _chosen(settings: IndexSettings, shape: Shape) -> Choice:
@@ -85,19 +94,18 @@ def _chosen(settings: IndexSettings, shape: Shape) -> Choice:
     return Choice(settings.factory, "as asked for")
 
 
-def fixed_parameters(settings: IndexSettings) -> dict[str, float]:
-    """The search parameters that the user sets."""
-    given = parameters.parse(settings.parameters or "")
-    return given if settings.nprobe is None else {**given, "nprobe": settings.nprobe}
-
-
 def plan_index(store: Store, settings: IndexSettings, threads: int) -> "IndexPlan":
     """Check everything that can be checked without writing; keys are not looked at."""
-    return IndexPlan(store, settings, resolve(settings, store.shape()), threads)
+    recipe = resolve(settings, store.shape())
+    begun = store.manifest.stages.get(f"{FOLDER}/{settings.name}")
+    if begun is not None and "divided" not in begun.config:
+        # Begun by a version that divided nothing: it is finished, and tuned, as it was begun.
+        recipe = replace(recipe, division=UNDIVIDED)
+    return IndexPlan(store, settings, recipe, threads)
 
 
 @dataclass(frozen=True)
-class IndexPlan(Plan[ShardSpan | None]):
+class IndexPlan(Plan[IndexUnit]):
     """An index before it is built."""
 
     store: Store
@@ -129,12 +137,13 @@ class IndexPlan(Plan[ShardSpan | None]):
             takes_entries=takes_entries(empty),
             spans=spans_of(shape, self.recipe.shards),
             faiss=faiss.__version__,
+            trained=trained_how(empty, self.recipe.division),
         )
 
     @cached_property
     def config(self) -> Json:
         """What the shards hold, and what recall is measured with."""
-        return {
+        described = {
             "datastore": self.layout.datastore,
             "factory": self.layout.factory,
             "shards": len(self.layout.spans),
@@ -144,6 +153,16 @@ class IndexPlan(Plan[ShardSpan | None]):
             "recall_queries": min(self.settings.recall_queries, self.layout.entries),
             "threads": self.threads,
         }
+        return described | self._divided
+
+    @property
+    def _divided(self) -> Json:
+        division = self.recipe.division
+        if division == UNDIVIDED:
+            return {}
+        iterations = ITERATIONS if division.training else None
+        entries = self.settings.unit_entries
+        return {"divided": {"cell_iterations": iterations, "unit_entries": entries}}
 
     @property
     def _k(self) -> int:
@@ -156,37 +175,79 @@ class IndexPlan(Plan[ShardSpan | None]):
         return draw_probe(self.store.corpus(), reader, queries, self._k, self.settings.seed)
 
     @cached_property
-    def units(self) -> list[ShardSpan | None]:
-        """The shards, then the training."""
-        return [*self.layout.spans, TRAINING]
+    def parts(self) -> IndexUnits:
+        """The units by their kinds."""
+        recipe, entries = self.recipe, self.settings.unit_entries
+        sizes = self.layout.spans, recipe.division, recipe.sample, entries
+        return units_of(recipe.empty, self.store.shape(), *sizes)
+
+    @property
+    def units(self) -> list[IndexUnit]:
+        """The shards, the training, and what these are made of."""
+        return self.parts.payloads
 
     @cached_property
     def work(self) -> list[float]:
-        """Entries of each shard, and those that are trained on."""
-        shards = [float(span.last - span.first) for span in self.layout.spans]
-        return [*shards, float(self.recipe.sample)]
+        """Entries of each unit."""
+        return self.parts.work(self.store.shape(), self.recipe.sample)
 
     @property
     def rounds(self) -> Sequence[Sequence[int]]:
-        """Training comes first."""
-        shards = len(self.layout.spans)
-        return [[shards], range(shards)]
+        """Training comes first, and blocks before shards."""
+        return self.parts.rounds
+
+    @property
+    def cells(self) -> CellTraining | None:
+        """How the cells are found, unless FAISS trains the index whole."""
+        if not self.recipe.division.training:
+            return None
+        folder = self.store.path / scratch_folder(self.settings.name)
+        sizes = self.layout.cells, self.recipe.sample, self.settings.seed
+        return CellTraining(folder, self.config_hash, *sizes)
+
+    def lead(self, session: Session) -> None:
+        """Find the cells with all workers, or say that one worker trains the whole index."""
+        training = {unit for group in self.rounds[:3] for unit in group}
+        if training <= Store.open(self.store.path).units(self.name):
+            return
+        if self.cells is not None:
+            self.cells.run(GuardedReader(self.store), session)
+        elif self.recipe.sample:
+            say(f"note: {self.layout.factory} is trained by one worker: it has no parts for more")
+
+    def to_do(self, missing: set[int]) -> set[int]:
+        """Parts of what is missing are made anew if they were cleaned away."""
+        wanted = set(missing)
+        # Backwards through the rounds: what is to be made anew may itself need others.
+        for unit in (unit for group in reversed(self.rounds) for unit in group):
+            if unit in wanted:
+                wanted |= {part for part in self.parts.needed_by(unit) if self._gone(part)}
+        return wanted
+
+    def _gone(self, unit: int) -> bool:
+        left = part_paths(self.settings.name, unit, self.units[unit])
+        return not all((self.store.path / path).exists() for path in left)
+
+    def scratch(self) -> Sequence[Path]:
+        """What units leave for each other, and the checkpoint of the cells."""
+        return (self.store.path / scratch_folder(self.settings.name),)
 
     def worker(self) -> Callable[[], IndexWorker]:
-        """Trains, or fills shards."""
+        """Trains, fills and merges."""
         task = IndexTask(
             name=self.settings.name,
             factory=self.layout.factory,
             threads=self.threads,
             sample=self.recipe.sample,
             seed=self.settings.seed,
-            training=len(self.layout.spans),
+            units=self.parts,
+            cells=self.cells,
         )
         return partial(IndexWorker, GuardedReader(self.store), task, self.probe)
 
     def finish(self, units: Sequence[Record]) -> Done:
         """Measure recall, tune to the target, and write both into index.json."""
-        layout = self._tuned(units[: len(self.layout.spans)])
+        layout = self._tuned(units)
         facts = {
             "factory": layout.factory,
             "why": layout.why,
@@ -195,6 +256,7 @@ class IndexPlan(Plan[ShardSpan | None]):
             "searched_with": parameters.render(layout.parameters),
             "recall": {name: value for name, value in layout.recall.items() if name != "tried"},
             "faiss": layout.faiss,
+            "trained": layout.trained,
             "wanted": self._wanted,
         }
         return Done(layout.write(self.store.path), facts)
@@ -209,30 +271,12 @@ class IndexPlan(Plan[ShardSpan | None]):
         found: bool = stage.facts["wanted"] == self._wanted
         return found
 
-    def _tuned(self, shards: Sequence[Record]) -> Layout:
-        settings, layout, store = self.settings, self.layout, self.store.path
+    def _tuned(self, units: Sequence[Record]) -> Layout:
+        shards, training = units[: self.parts.training], units[self.parts.training]
+        # There may be fewer cells than asked for.
+        layout = replace(self.layout, cells=training.facts.get("cells", self.layout.cells))
         limit_threads(self.threads, layout.factory)
-        digests = tuple(
+        digests = [
             record.files[shard_path(layout.name, number)] for number, record in enumerate(shards)
-        )
-        found = [read_exact(store, layout.name, shard.unit, self.probe) for shard in shards]
-        exact = merge(found, self.probe.k + 1)
-        measure = Measure(self.probe, exact, self.store.datastore().keys)
-        with LocalSearcher(IndexFiles(store, layout, digests)) as searcher:
-
-            def recall(chosen: parameters.Parameters) -> float:
-                searcher.configure(chosen)
-                return round(measure.recall(searcher), 6)
-
-            tuned = parameters.tuned_name(self.recipe.empty)
-            most = layout.cells or layout.entries
-            best = tune(recall, fixed_parameters(settings), tuned, most, settings.target_recall)
-        report: Json = {
-            "k": self.probe.k,
-            "queries": len(self.probe.entries),
-            "recall": best.recall,
-            "target": settings.target_recall,
-            "reached": best.recall >= settings.target_recall,
-            "tried": best.tried,
-        }
-        return replace(layout, parameters=dict(best.parameters), recall=report)
+        ]
+        return tuned(self.store, layout, digests, self.recipe.empty, self.probe, self.settings)

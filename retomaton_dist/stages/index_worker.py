@@ -1,10 +1,11 @@
-"""The worker of the stage `index/NAME`: trains the index, and fills shards.
+"""The worker of the stage `index/NAME`: trains the index, fills it, and merges what was filled.
 
 All shards begin with the same trained index, so that distances from different shards compare.
-A shard is in memory while it is filled; keys come a chunk at a time.
+Keys come a chunk at a time. See `index_units.py` for who reads what others leave.
 """
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -12,61 +13,137 @@ import numpy as np
 from numpy.typing import NDArray
 
 from retomaton_dist.clustering.draw import drawn
-from retomaton_dist.errors import BadInput
+from retomaton_dist.errors import BadInput, DamagedStore
+from retomaton_dist.search.blocks import encode, merge_blocks, write_block
+from retomaton_dist.search.codebooks import (
+    Rows,
+    assemble,
+    codec_rows,
+    columns_of,
+    residuals,
+    train_books,
+)
 from retomaton_dist.search.factory import make_index
 from retomaton_dist.search.layout import FOLDER, ShardSpan, shard_path, trained_path
-from retomaton_dist.search.library import faiss, limit_threads, reason, takes_entries
-from retomaton_dist.search.merge import Found
+from retomaton_dist.search.library import faiss, ivf_of, limit_threads, reason, takes_entries
+from retomaton_dist.search.merge import Found, merge
 from retomaton_dist.search.probe import ExactNearest, Probe
+from retomaton_dist.stages.index_cells import CellTraining
+from retomaton_dist.stages.index_units import (
+    Block,
+    BookGroup,
+    IndexUnit,
+    IndexUnits,
+    ResidualPart,
+    nearest_path,
+    part_path,
+)
 from retomaton_dist.stages.runner import Done
 from storage import columns, files
 from storage.files import FileDigest
 from storage.guarded import GuardedReader
+from storage.records import Record
 from storage.store import Store
 
 EXACT_COLUMNS = {"distance": np.float32, "entry": np.int64}
 ROWS_AT_ONCE = 65_536
-TRAINING = None
-"""The payload of the unit that trains."""
 
 
 @dataclass(frozen=True)
 class IndexTask:
-    """What a worker needs to know of the index that is being built; unit `training` trains it."""
+    """What a worker needs to know of the index that is being built.
+
+    `cells` is how they were found before the units, or None if FAISS trains the index whole.
+    """
 
     name: str
     factory: str
     threads: int
     sample: int
     seed: int
-    training: int
+    units: IndexUnits
+    cells: CellTraining | None
 
 
 class IndexWorker:
-    """Trains on a sorted random sample of all entries; fills shards.
-
-    The probe's exact neighbours among a shard's keys are found on the way.
-    """
+    """Does units of an index; samples are drawn at random and in ascending order."""
 
     def __init__(self, reader: GuardedReader, task: IndexTask, probe: Probe) -> None:
         self._reader, self._task, self._probe = reader, task, probe
         limit_threads(task.threads, task.factory)
 
-    def run(self, number: int, payload: ShardSpan | None) -> Done:
-        """Write the trained, empty index, or a shard and the exact neighbours in it."""
-        return self._train() if payload is TRAINING else self._fill(number, payload)
+    def run(self, number: int, payload: IndexUnit) -> Done:
+        """Do a unit, whichever kind it is."""
+        match payload:
+            case ResidualPart(first, last):
+                return self._residuals(number, first, last)
+            case BookGroup(first, last):
+                return self._books(number, first, last)
+            case Block(_, first, last):
+                return self._block(number, range(first, last))
+            case ShardSpan():
+                return (
+                    self._merge(number) if self._task.units.blocks else self._fill(number, payload)
+                )
+        return self._train() if self._task.cells is None else self._assemble()
 
     @property
     def _store(self) -> Path:
         return self._reader.store.path
 
+    @cached_property
+    def _empty(self) -> Any:
+        shape = self._reader.shape
+        return make_index(self._task.factory, shape.dimension, shape.entries)
+
+    @cached_property
+    def _centroids(self) -> Rows:
+        assert self._task.cells is not None, "cells of an index that is trained whole"
+        return self._task.cells.centroids(self._reader)
+
+    @cached_property
+    def _codec_sample(self) -> NDArray[np.int64]:
+        count = codec_rows(self._empty, self._task.sample)
+        return np.sort(drawn(self._reader.shape.entries, count, self._task.seed))
+
+    def _residuals(self, number: int, first: int, last: int) -> Done:
+        """Write what some rows of the codec's sample are beside their centroids."""
+        keys = self._reader.rows(self._codec_sample[first:last]).astype(np.float32)
+        return self._leave(number, residuals(self._centroids, keys))
+
+    def _books(self, number: int, first: int, last: int) -> Done:
+        """Train some books of the codec on all residuals."""
+        used = columns_of(self._empty, first, last)
+        rows = np.concatenate([part[:, used] for part in self._residual_parts()])
+        try:
+            return self._leave(number, train_books(self._empty, first, last, rows))
+        except RuntimeError as error:
+            raise self._untrainable(len(rows), error) from error
+
+    def _assemble(self) -> Done:
+        """Put the trained index together."""
+        units = self._task.units
+        books = [self._rows(number) for number in units.book_numbers]
+        index = assemble(self._task.factory, self._centroids, self._residual_parts(), books)
+        return self._trained(index)
+
+    def _residual_parts(self) -> list[Rows]:
+        width = self._reader.shape.dimension
+        numbers = self._task.units.residual_numbers
+        return [self._rows(number).reshape(-1, width) for number in numbers]
+
     def _train(self) -> Done:
+        """Have FAISS train the whole index, on the whole sample."""
         task, shape = self._task, self._reader.shape
         index = make_index(task.factory, shape.dimension, shape.entries)
         if task.sample:
             self._train_on_sample(index)
-        path = trained_path(task.name)
-        return Done({path: write_index(self._store / path, index)})
+        return self._trained(index)
+
+    def _trained(self, index: Any) -> Done:
+        path, ivf = trained_path(self._task.name), ivf_of(index)
+        cells = 0 if ivf is None else int(ivf.nlist)
+        return Done({path: write_index(self._store / path, index)}, {"cells": cells})
 
     def _train_on_sample(self, index: Any) -> None:
         task, shape = self._task, self._reader.shape
@@ -78,13 +155,51 @@ class IndexWorker:
         try:
             index.train(rows)
         except RuntimeError as error:
-            raise BadInput(
-                f"--factory {task.factory}: FAISS cannot train it on {len(rows):,} entries: "
-                f"{reason(error)}"
-            ) from error
+            raise self._untrainable(len(rows), error) from error
+
+    def _untrainable(self, rows: int, error: RuntimeError) -> BadInput:
+        return BadInput(
+            f"--factory {self._task.factory}: FAISS cannot train it on {rows:,} entries: "
+            f"{reason(error)}"
+        )
+
+    def _block(self, number: int, chunks: range) -> Done:
+        """Write the lists of some chunks, and the probe's exact neighbours among them."""
+        index, exact = self._codebook, ExactNearest(self._probe)
+        encoded = []
+        for first, keys in self._reader.key_chunks(chunks):
+            encoded.append(encode(index, keys.astype(np.float32)))
+            exact.show(first, keys)
+        first, _ = self._reader.shape.entry_range(chunks)
+        path = self._store / part_path(self._task.name, number)
+        lists = write_block(path, int(ivf_of(index).nlist), first, encoded)
+        nearest = nearest_path(self._task.name, number)
+        found = _write_exact(self._store / nearest, exact.result())
+        return Done(facts={"part": asdict(lists), "exact": asdict(found)})
+
+    def _merge(self, shard: int) -> Done:
+        """Make a shard of its blocks, a run of cells at a time."""
+        name, numbers = self._task.name, self._task.units.block_numbers(shard)
+        blocks = {
+            self._store / part_path(name, number): FileDigest(**self._record(number).facts["part"])
+            for number in numbers
+        }
+        path, exact = shard_path(name, shard), exact_path(name, shard)
+        written = {path: merge_blocks(self._store / path, self._codebook, blocks)}
+        written[exact] = _write_exact(self._store / exact, self._merged_exact(numbers))
+        return Done(written)
+
+    def _merged_exact(self, numbers: list[int]) -> Found:
+        found: Found | None = None
+        for number in numbers:
+            path = self._scratch(number, nearest_path(self._task.name, number), "exact")
+            nearest = _map_exact(path, self._probe)
+            found = nearest if found is None else merge([found, nearest], self._probe.k + 1)
+        assert found is not None, "a shard has a block"
+        return found
 
     def _fill(self, number: int, span: ShardSpan) -> Done:
-        task = self._task
+        """Fill a shard in memory."""
         index, exact = self._fresh(), ExactNearest(self._probe)
         numbered = takes_entries(index)
         for first, keys in self._reader.key_chunks(range(*span.chunks)):
@@ -94,18 +209,45 @@ class IndexWorker:
             else:
                 index.add(wide)
             exact.show(first, keys)
-        path = shard_path(task.name, number)
+        path, nearest = (make(self._task.name, number) for make in (shard_path, exact_path))
         written = {path: write_index(self._store / path, index)}
-        written |= _write_exact(self._store, task.name, number, exact.result())
+        written[nearest] = _write_exact(self._store / nearest, exact.result())
         return Done(written)
+
+    @cached_property
+    def _codebook(self) -> Any:
+        """The trained index, which stays empty."""
+        return self._fresh()
 
     def _fresh(self) -> Any:
         """The trained index, as the record of its unit says it was written."""
         task, stage = self._task, f"{FOLDER}/{self._task.name}"
         path = trained_path(task.name)
-        record = Store.open(self._store).record(stage, task.training)
+        record = self._record(task.units.training)
         self._reader.check_file(self._store / path, record.files[path], stage)
         return faiss.read_index(str(self._store / path))
+
+    def _record(self, unit: int) -> Record:
+        return Store.open(self._store).record(f"{FOLDER}/{self._task.name}", unit)
+
+    def _leave(self, number: int, rows: Rows) -> Done:
+        """Leave rows for other units."""
+        path = self._store / part_path(self._task.name, number)
+        return Done(facts={"part": asdict(files.write(path, np.ascontiguousarray(rows)))})
+
+    def _rows(self, number: int) -> Rows:
+        """The rows that another unit has left, flat and mapped."""
+        path = self._scratch(number, part_path(self._task.name, number), "part")
+        return np.memmap(path, np.float32, "r")
+
+    def _scratch(self, number: int, name: str, fact: str) -> Path:
+        """Scratch of another unit, as its record says it was written."""
+        path = self._store / name
+        problem = files.problem_of(path, FileDigest(**self._record(number).facts[fact]))
+        if problem:
+            path.unlink(missing_ok=True)
+            raise DamagedStore(f"{path}: {problem}; run the same command again: it is made anew")
+        return path
 
 
 def write_index(path: Path, index: Any) -> FileDigest:
@@ -122,13 +264,16 @@ def exact_path(name: str, number: int) -> str:
 
 def read_exact(store: Path, name: str, number: int, probe: Probe) -> Found:
     """The probe's exact nearest entries among those of one shard."""
-    found = columns.map_columns(store / exact_path(name, number), EXACT_COLUMNS)
+    return _map_exact(store / exact_path(name, number), probe)
+
+
+def _map_exact(path: Path, probe: Probe) -> Found:
+    found = columns.map_columns(path, EXACT_COLUMNS)
     shape = (len(probe.entries), probe.k + 1)
     return found["distance"].reshape(shape), found["entry"].reshape(shape)
 
 
-def _write_exact(store: Path, name: str, number: int, exact: Found) -> dict[str, FileDigest]:
-    path = exact_path(name, number)
+def _write_exact(path: Path, exact: Found) -> FileDigest:
     distance, entry = exact
     flat: dict[str, NDArray[Any]] = {"distance": distance.ravel(), "entry": entry.ravel()}
-    return {path: columns.write_columns(store / path, flat)}
+    return columns.write_columns(path, flat)

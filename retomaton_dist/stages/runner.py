@@ -131,6 +131,10 @@ class Plan(ABC, Generic[Payload]):
         """Files and folders that are no part of the result."""
         return ()
 
+    def to_do(self, missing: set[int]) -> set[int]:
+        """The missing units, and finished ones whose scratch they need and which is gone."""
+        return missing
+
     def shown(self, summed: Mapping[str, float], seconds: float) -> Json:  # noqa: ARG002
         """What progress shows of the units' summed counts and the seconds that they took."""
         return {}
@@ -181,7 +185,7 @@ def _complete(
         if len(missing) == len(plan.units):
             plan.prepare()
         plan.lead(session)
-        _run_units(writer, plan, missing, session)
+        _run_units(writer, plan, plan.to_do(missing), session)
     units = [writer.record(plan.name, unit) for unit in range(len(plan.units))]
     if plan.merges:
         _check_parts(writer, plan.name, units)

@@ -20,6 +20,7 @@ from tests.conftest import contents
 from tests.stages.made import (
     cluster_here,
     compile_here,
+    index_here,
     make_store,
     random_states,
     suffix_here,
@@ -28,6 +29,10 @@ from tests.stages.made import (
 from tests.storage.kill import arm, in_child
 
 ENTRIES, WIDTH = 2500, 4
+INDEX = {
+    "factory": "IVF8,PQ2x4np", "sample": 500, "shards": 1, "unit_entries": 1, "recall_queries": 4,
+    "recall_k": 4,
+}  # fmt: skip
 
 
 def cluster_in_levels(path):
@@ -41,6 +46,7 @@ def cluster_in_levels(path):
 STAGES = {
     "cluster": cluster_in_levels,
     "compile": partial(compile_here, unit_entries=900, code_size=2),
+    "index": partial(index_here, **INDEX),
     "suffix": partial(suffix_here, unit_entries=300, longest=4),
 }
 

@@ -66,7 +66,7 @@ def test_a_killed_build_does_only_what_is_missing_and_ends_with_the_same_bytes(b
         time.sleep(0.02)
     os.killpg(build.pid, signal.SIGKILL)
     build.wait()
-    kept = {path: path.stat().st_mtime_ns for path in records.iterdir()}
+    kept = {path: path.stat().st_mtime_ns for path in records.glob("unit-*.json")}
     assert len(kept) >= 2
     rd.index(copied, workers=1, **SETTINGS)
     assert {path: path.stat().st_mtime_ns for path in kept} == kept
