@@ -94,10 +94,10 @@ def _is_deserted(path: str) -> bool:
     return False
 
 
-def wait_for(references: Sequence[Any], seconds: float) -> set[Any]:
-    """Wait for all references, or for the time to be over; return the ready."""
+def wait_for(references: Sequence[Any], seconds: float, count: int | None = None) -> set[Any]:
+    """Wait for all references, or `count` of them, or for the time to be over; return the ready."""
     deadline = time.monotonic() + seconds
-    wanted = len(references)
+    wanted = len(references) if count is None else count
     while True:
         left = max(0.0, min(POLL_SECONDS, deadline - time.monotonic()))
         ready, _ = ray.wait(list(references), num_returns=wanted, timeout=left)
