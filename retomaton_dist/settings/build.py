@@ -87,7 +87,7 @@ class ClusterSettings(Settings):
     states: int | None = option("number of states K of kmeans; auto: entries / 100", None, least=1)
     iterations: int = option("of kmeans, at most; it stops when little changes", 20, least=1)
     sample: int | None = option(
-        "entries that kmeans learns from; auto: all, but at most 256 per state", None, least=1
+        "entries that kmeans learns from; auto: 256 per state, more where quick", None, least=1
     )
     seed: int = option("of what is drawn at random", 1, least=0, below=1 << 63)
     neighbours: int = option(

@@ -32,7 +32,7 @@ TRAINING = "training"
 
 
 @dataclass(frozen=True)
-class Piece:
+class CentroidPiece:
     """Centroids first..last-1 as they were written, and what is known of them."""
 
     first: int
@@ -49,7 +49,7 @@ class TrainingState:
 
     history: tuple[Iteration, ...]
     spread_unit: float
-    pieces: tuple[Piece, ...]
+    pieces: tuple[CentroidPiece, ...]
     levels: int
 
 
@@ -130,7 +130,7 @@ class TrainingFiles:
             return None
         _, facts = found
         history = tuple(Iteration(**item) for item in facts["history"])
-        pieces = tuple(Piece(**item) for item in facts["pieces"])
+        pieces = tuple(CentroidPiece(**item) for item in facts["pieces"])
         return TrainingState(history, facts["spread_unit"], pieces, facts["levels"])
 
     def forget_before(self, iteration: int) -> None:
@@ -150,7 +150,7 @@ def digest_of_rows(rows: NDArray[np.float32]) -> str:
     return hashlib.sha256(np.ascontiguousarray(rows).reshape(-1).view(np.uint8).data).hexdigest()
 
 
-def checked(array: ScratchArray, pieces: Sequence[Piece]) -> Centroids:
+def checked(array: ScratchArray, pieces: Sequence[CentroidPiece]) -> Centroids:
     """Map centroids that an earlier process wrote, having compared them with their digests."""
     centroids = array.map()
     for piece in pieces:

@@ -14,6 +14,8 @@ from storage.datastore import Shape
 
 ENTRIES_PER_STATE = 100
 SAMPLE_PER_STATE = 256
+# Multiplications that a core does in some ten seconds: up to there, more rows cost nobody much.
+SMALL_WORK = 2 * 10**11
 
 
 @dataclass(frozen=True)
@@ -33,10 +35,16 @@ def resolve(settings: ClusterSettings, shape: Shape) -> Recipe:
     count = max(1, entries // ENTRIES_PER_STATE) if settings.states is None else settings.states
     if count > entries:
         raise BadInput(f"--states {count}: choose from 1 to the number of entries, {entries:,}")
-    rows = min(entries, settings.sample or SAMPLE_PER_STATE * count)
+    rows = min(entries, settings.sample or _enough_rows(count, settings.iterations, shape))
     if rows < count:
         raise BadInput(f"--sample {rows}: fewer entries than the {count:,} states to learn")
     return recipe_of(count, settings.iterations, rows, settings.seed, shape.dimension)
+
+
+def _enough_rows(states: int, iterations: int, shape: Shape) -> int:
+    """Rows to learn from: some per state, and more (inertia falls by 1 %) while that is quick."""
+    quick = SMALL_WORK // (states * iterations * shape.dimension)
+    return max(SAMPLE_PER_STATE * states, quick)
 
 
 def recipe_of(states: int, iterations: int, rows: int, seed: int, dimension: int) -> Recipe:

@@ -21,7 +21,7 @@ from retomaton_dist.clustering.sums import total_of
 from retomaton_dist.clustering.tally import Norms, spread_unit
 from retomaton_dist.clustering.two_level import apportion
 from retomaton_dist.runtime.session import Session
-from retomaton_dist.stages.kmeans_files import Piece, TrainingFiles, TrainingState, checked
+from retomaton_dist.stages.kmeans_files import CentroidPiece, TrainingFiles, TrainingState, checked
 from retomaton_dist.stages.kmeans_job import (
     Trained,
     TrainingJob,
@@ -155,7 +155,7 @@ def _state_of(facts: Sequence[Json], levels: int) -> TrainingState:
     """The state of a training whose centroids were just written, in these pieces."""
     norms = [Norms(**fact["norms"]) for fact in facts]
     total = Norms(sum(n.count for n in norms), sum(n.squares for n in norms))
-    pieces = tuple(Piece(**fact["piece"]) for fact in facts)
+    pieces = tuple(CentroidPiece(**fact["piece"]) for fact in facts)
     return TrainingState((), spread_unit(total), pieces, levels)
 
 

@@ -14,7 +14,8 @@ import retomaton_dist as rd
 from retomaton_dist.clustering import two_level
 from retomaton_dist.errors import BadInput, ConfigMismatch, DamagedStore, StageMissing
 from retomaton_dist.settings import ClusterSettings
-from retomaton_dist.stages import kmeans_recipe as kmeans
+from retomaton_dist.stages import kmeans_recipe
+from storage.datastore import Shape
 from storage.store import Store
 from storage.verify import verify
 from tests.conftest import ROOT
@@ -59,7 +60,14 @@ def test_every_entry_is_in_the_state_of_its_nearest_centroid(clustered):
 
 def test_the_number_of_states_is_found_out(small_store):
     shape = Store.open(small_store.path).shape()
-    assert kmeans.resolve(ClusterSettings(), shape).states == shape.entries // 100
+    assert kmeans_recipe.resolve(ClusterSettings(), shape).states == shape.entries // 100
+
+
+def test_all_entries_are_learnt_from_where_that_is_quick():
+    few, many = Shape(325_000, 64, 2048), Shape(10**9, 1024, 2048)
+    assert kmeans_recipe.resolve(ClusterSettings(states=256), few).rows == 325_000
+    assert kmeans_recipe.resolve(ClusterSettings(states=256), many).rows == 256 * 256
+    assert kmeans_recipe.resolve(ClusterSettings(states=256, sample=9999), few).rows == 9999
 
 
 @pytest.mark.parametrize("workers", [1, 3])

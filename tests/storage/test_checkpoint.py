@@ -89,3 +89,14 @@ def test_no_flipped_bit_yields_anything_but_what_was_saved(tmp_path):
         tmp_path,
     )
     assert ended == ""
+
+
+def test_a_part_of_it_is_mapped_without_the_rest(tmp_path):
+    arrays = {"a": np.arange(6).reshape(2, 3), "b": np.ones(2, np.float32)}
+    checkpoint.save(tmp_path / "a", "hash", arrays, FACTS)
+    found, facts = checkpoint.load_part(tmp_path / "a", ["b"])
+    assert found.keys() == {"b"}
+    np.testing.assert_array_equal(found["b"], arrays["b"])
+    assert facts == FACTS
+    with pytest.raises(DamagedStore, match="missing"):
+        checkpoint.load_part(tmp_path / "other", [])
