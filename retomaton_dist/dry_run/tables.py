@@ -16,12 +16,12 @@ def size(bytes_: float) -> str:
 
 
 def amount(number: float) -> str:
-    """A number to three digits or so."""
+    """A number to two digits or more."""
     if not math.isfinite(number):
         return "?"
     if number >= 1e6:
         return f"{number:.1e}"
-    return f"{number:,.0f}" if number >= 100 else f"{number:.2g}" if number else "0"
+    return f"{number:,.0f}" if number >= 10 else f"{number:.2g}"
 
 
 def duration(seconds: float) -> str:
