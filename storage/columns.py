@@ -14,9 +14,13 @@ from storage.errors import DamagedStore
 from storage.files import FileDigest
 
 
+# Columns of 2^31 numbers and more, which Arrow writes only if asked to.
+LONG = pa.ipc.IpcWriteOptions(allow_64bit=True)
+
+
 def write_batch(path: Path, batch: pa.RecordBatch) -> FileDigest:
     """Write one record batch as an Arrow file, durably."""
-    with files.replacing(path) as file, pa.ipc.new_file(file, batch.schema) as writer:
+    with files.replacing(path) as file, pa.ipc.new_file(file, batch.schema, options=LONG) as writer:
         writer.write_batch(batch)
     return file.result
 
