@@ -13,7 +13,6 @@ from storage import files
 from storage.errors import DamagedStore
 from storage.files import FileDigest
 
-
 # Columns of 2^31 numbers and more, which Arrow writes only if asked to.
 LONG = pa.ipc.IpcWriteOptions(allow_64bit=True)
 

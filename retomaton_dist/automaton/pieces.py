@@ -1,9 +1,9 @@
 """Entries of some states in slot order, a piece at a time: what fits in memory, however many."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -97,6 +97,34 @@ def ranges_within(offsets: Places, most: int) -> list[tuple[int, int]]:
         ranges.append((first, stop))
         first = stop
     return ranges
+
+
+class Run(NamedTuple):
+    """Consecutive things first..last-1, how many entries they have, and where these begin."""
+
+    first: int
+    last: int
+    entries: int
+    begins: int
+
+
+def runs_within(sizes: Iterable[Places], most: int) -> Iterator[Run]:
+    """Cut things of known sizes as `ranges_within` does; sizes come block by block."""
+    run, known, end = Run(0, 0, 0, 0), 0, 0
+    for block in sizes:
+        ends = end + np.cumsum(block)
+        while run.last < known + len(block):
+            fitting = known + int(np.searchsorted(ends, run.begins + most, side="right"))
+            full = fitting < known + len(block)
+            last = max(fitting, run.first + 1) if full else fitting
+            if last > run.last:
+                run = run._replace(last=last, entries=int(ends[last - 1 - known]) - run.begins)
+            if full:
+                yield run
+                run = Run(last, last, 0, run.begins + run.entries)
+        known, end = known + len(block), int(ends[-1])
+    if run.last > run.first:
+        yield run
 
 
 def _within(numbers: NDArray[Any], first: int, last: int, expected: int) -> Ids:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from retomaton_dist.automaton.arrays import Ids
 from retomaton_dist.automaton.layout import invert, link, slot_order
-from retomaton_dist.automaton.pieces import Arranged, pieces
+from retomaton_dist.automaton.pieces import SCAN, Arranged, pieces
 from retomaton_dist.errors import DamagedStore
 from retomaton_dist.stages.runner import Done
 from storage import automaton, columns, preallocated
@@ -30,12 +30,15 @@ ROUNDS = ("check", "order", "invert", "link")
 class CompileUnit:
     """What a unit does: entries (check, invert), states (order) or slots (link) first..last-1.
 
-    A check with a `stage` looks at what compiling reads of that stage's own files instead.
+    States have `entries` members, and the first of them goes to the slot `slot`. A check with a
+    `stage` looks at what compiling reads of that stage's own files instead.
     """
 
     kind: str
     first: int
     last: int
+    entries: int
+    slot: int = 0
     stage: str = ""
 
 
@@ -65,10 +68,16 @@ class Blueprint(WithoutCaches):
         small = ("offsets", *BOOKS)
         return {name: kind for name, kind in self.shape.columns().items() if name not in small}
 
-    @cached_property
-    def offsets(self) -> NDArray[np.int64]:
-        """First slot of each state, and N."""
-        return np.concatenate([[0], np.cumsum(self.states.sizes)]).astype(np.int64)
+    def sizes(self) -> Iterator[NDArray[np.int64]]:
+        """Members of each state, so many states at a time."""
+        for first in range(0, self.states.count, SCAN):
+            yield self.sizes_of(first, min(first + SCAN, self.states.count))
+
+    def sizes_of(self, first: int, last: int) -> NDArray[np.int64]:
+        """Members of each of the states first..last-1."""
+        if self.states.algorithm == "none":
+            return np.ones(last - first, np.int64)
+        return self.states.sizes[first:last]
 
     @cached_property
     def entries(self) -> Ids:
@@ -104,16 +113,27 @@ class Blueprint(WithoutCaches):
 
     def write_small(self) -> dict[str, FileDigest]:
         """Write the columns that do not grow with N, and the offsets."""
-        small: dict[str, NDArray[Any]] = {"offsets": self.offsets}
+        written = {"offsets": self._write_offsets()}
         if self.codec is not None:
-            small |= {"centroids": self.codec.centroids, "codebooks": self.codec.codebooks}
-        kinds = self.shape.columns()
-        return {
-            name: columns.write_columns(
-                self.folder / f"{name}.arrow", {name: values.reshape(-1).astype(kinds[name][0])}
-            )
-            for name, values in small.items()
-        }
+            for name in BOOKS:
+                flat = getattr(self.codec, name).reshape(-1)
+                written[name] = columns.write_columns(self.folder / f"{name}.arrow", {name: flat})
+        return written
+
+    def _write_offsets(self) -> FileDigest:
+        """First slot of each state, and N: there may be as many states as entries."""
+        kinds = {"offsets": self.shape.columns()["offsets"][0]}
+        offsets = columns.ColumnBuilder(self.folder / "offsets.arrow", kinds)
+        try:
+            offsets.append({"offsets": np.zeros(1, np.int64)})
+            end = 0
+            for sizes in self.sizes():
+                ends = end + np.cumsum(sizes)
+                offsets.append({"offsets": ends})
+                end = int(ends[-1])
+            return offsets.finish()
+        finally:
+            offsets.discard()
 
 
 def _inside(root: Path, folder: Path, names: tuple[str, ...]) -> list[str]:
@@ -136,7 +156,7 @@ class CompileWorker:
             self._check(payload)
         else:
             work = {"order": self._order, "invert": self._invert, "link": self._link}[payload.kind]
-            work(payload.first, payload.last)
+            work(payload)
         return Done()
 
     @cached_property
@@ -152,22 +172,23 @@ class CompileWorker:
         wanted = ("values", "pointers") + (("keys",) if blueprint.codec is None else ())
         self._reader.check(wanted, unit.first, unit.last)
 
-    def _order(self, first: int, last: int) -> None:
-        """Entries of the states first..last-1 by (state, value, entry), with all that they have."""
-        blueprint, missing = self._blueprint, np.diff(self._blueprint.offsets[first : last + 1])
-        slot, expected = int(blueprint.offsets[first]), int(missing.sum())
-        for arranged in self._pieces(first, last, expected):
+    def _order(self, unit: CompileUnit) -> None:
+        """Entries of some states by (state, value, entry), with all that they have."""
+        missing, slot = self._blueprint.sizes_of(unit.first, unit.last).copy(), unit.slot
+        self._check_sizes(int(missing.sum()) == unit.entries)
+        for arranged in self._pieces(unit):
             # Checked before it is written: what lies behind belongs to other units.
-            missing -= np.bincount(arranged.states - first, minlength=last - first)
+            missing -= np.bincount(arranged.states - unit.first, minlength=len(missing))
             self._check_sizes(missing.min() >= 0)
             self._write_piece(slot, arranged)
             slot += len(arranged.order)
         self._check_sizes(not missing.any())
 
-    def _pieces(self, first: int, last: int, expected: int) -> Iterator[Arranged]:
+    def _pieces(self, unit: CompileUnit) -> Iterator[Arranged]:
         states, most = self._blueprint.states, self._blueprint.unit_entries
         numbers = None if states.algorithm == "none" else states.state_of_entry
-        return pieces(numbers, states.datastore.values, first, last, expected, most)
+        values = states.datastore.values
+        return pieces(numbers, values, unit.first, unit.last, unit.entries, most)
 
     def _check_sizes(self, fitting: np.bool_ | bool) -> None:
         if not fitting:
@@ -183,8 +204,9 @@ class CompileWorker:
             width = self._kinds[name][1] // self._blueprint.shape.entries
             self._parts[name].fill(slot * width, arranged.rows(source))
 
-    def _invert(self, first: int, last: int) -> None:
-        """Slots of the entries first..last-1."""
+    def _invert(self, unit: CompileUnit) -> None:
+        """Slots of some entries."""
+        first, last = unit.first, unit.last
         kind = self._kinds["slots"][0]
         none = np.array(-1).astype(kind)
         slots = np.full(last - first, none, kind)
@@ -197,8 +219,9 @@ class CompileWorker:
             )
         self._write("slots", first, slots)
 
-    def _link(self, first: int, last: int) -> None:
-        """Next slots of the slots first..last-1."""
+    def _link(self, unit: CompileUnit) -> None:
+        """Next slots of some slots."""
+        first, last = unit.first, unit.last
         kind = self._kinds["nexts"][0]
         entries = self._blueprint.entries[first:last]
         order = slot_order(entries, np.zeros(len(entries), np.int32))
