@@ -30,6 +30,17 @@ def write_columns(path: Path, columns: Mapping[str, NDArray[Any]]) -> FileDigest
     return write_batch(path, pa.RecordBatch.from_arrays(arrays, names=list(columns)))
 
 
+def write_blocks(path: Path, name: str, dtype: Any, blocks: Iterable[NDArray[Any]]) -> FileDigest:
+    """Write an Arrow file of one column whose numbers come block by block."""
+    builder = ColumnBuilder(path, {name: dtype})
+    try:
+        for block in blocks:
+            builder.append({name: block})
+        return builder.finish()
+    finally:
+        builder.discard()
+
+
 def map_batch(path: Path) -> pa.RecordBatch:
     """Map an Arrow file of one batch; what cannot be such a file is damage."""
     try:

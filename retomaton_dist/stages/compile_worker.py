@@ -122,18 +122,16 @@ class Blueprint(WithoutCaches):
 
     def _write_offsets(self) -> FileDigest:
         """First slot of each state, and N: there may be as many states as entries."""
-        kinds = {"offsets": self.shape.columns()["offsets"][0]}
-        offsets = columns.ColumnBuilder(self.folder / "offsets.arrow", kinds)
-        try:
-            offsets.append({"offsets": np.zeros(1, np.int64)})
-            end = 0
-            for sizes in self.sizes():
-                ends = end + np.cumsum(sizes)
-                offsets.append({"offsets": ends})
-                end = int(ends[-1])
-            return offsets.finish()
-        finally:
-            offsets.discard()
+        kind = self.shape.columns()["offsets"][0]
+        return columns.write_blocks(self.folder / "offsets.arrow", "offsets", kind, self._offsets())
+
+    def _offsets(self) -> Iterator[NDArray[np.int64]]:
+        end = np.zeros(1, np.int64)
+        yield end
+        for sizes in self.sizes():
+            ends = end + np.cumsum(sizes)
+            yield ends
+            end = ends[-1:]
 
 
 def _inside(root: Path, folder: Path, names: tuple[str, ...]) -> list[str]:
