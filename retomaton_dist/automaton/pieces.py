@@ -11,11 +11,13 @@ from numpy.typing import NDArray
 from retomaton_dist.automaton.arrays import Ids
 from retomaton_dist.automaton.layout import pick, place_rows, slot_order, words
 from storage.automaton import id_type
+from storage.windows import Windows
 
 SCAN = 1 << 20
 BLOCK_BYTES = 128 << 20
 
 Places = NDArray[np.int64]
+Tokens = NDArray[np.int32] | Windows
 
 
 @dataclass(frozen=True)
@@ -60,7 +62,7 @@ class Arranged:
 
 def pieces(
     state_of_entry: NDArray[np.uint32] | None,
-    values: NDArray[np.int32],
+    values: Tokens,
     first: int,
     last: int,
     expected: int,
@@ -135,7 +137,7 @@ def _within(numbers: NDArray[Any], first: int, last: int, expected: int) -> Ids:
 
 
 def _parts_of_state(
-    numbers: NDArray[Any], values: NDArray[np.int32], state: int, most: int
+    numbers: NDArray[Any], values: Tokens, state: int, most: int
 ) -> Iterator[Places]:
     """Cut one state's entries into parts of ascending values, each of less than twice `most`.
 

@@ -13,6 +13,7 @@ from storage.canonical import Json
 from storage.files import FileDigest
 from storage.scratch import mapped_zeros
 from storage.states import States
+from storage.windows import Windows
 
 BLOCK_ENTRIES = 1 << 20
 
@@ -28,9 +29,9 @@ def with_statistics(clustering: States, files: Mapping[str, FileDigest], facts: 
     sizes, values = (
         mapped_zeros(scratch, array, np.int64, clustering.count) for array in ("sizes", "values")
     )
-    datastore = clustering.datastore
-    for part in blocks_of(datastore.shape.entries, BLOCK_ENTRIES):
-        see_members(sizes, values, clustering.state_of_entry[part], datastore.values[part])
+    tokens = Windows(clustering.datastore, "values")
+    for part in blocks_of(len(tokens), BLOCK_ENTRIES):
+        see_members(sizes, values, clustering.state_of_entry[part], tokens[part])
     sums = facts.pop("inertia", None), facts.pop("distances", None)
     statistics = summarise(sizes, values, *sums)
     written = states.write_column(store, name, "sizes", sizes)

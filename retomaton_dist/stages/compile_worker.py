@@ -22,6 +22,7 @@ from storage.guarded import GuardedReader
 from storage.sending import WithoutCaches
 from storage.states import States
 from storage.store import Store
+from storage.windows import Windows
 
 ROUNDS = ("check", "order", "invert", "link")
 
@@ -185,7 +186,7 @@ class CompileWorker:
     def _pieces(self, unit: CompileUnit) -> Iterator[Arranged]:
         states, most = self._blueprint.states, self._blueprint.unit_entries
         numbers = None if states.algorithm == "none" else states.state_of_entry
-        values = states.datastore.values
+        values = Windows(states.datastore, "values")
         return pieces(numbers, values, unit.first, unit.last, unit.entries, most)
 
     def _check_sizes(self, fitting: np.bool_ | bool) -> None:
@@ -225,8 +226,8 @@ class CompileWorker:
         order = slot_order(entries, np.zeros(len(entries), np.int32))
         nexts = np.full(last - first, np.array(-1).astype(kind), kind)
         # Sources are read in their own order: a sweep, not a jump per entry.
-        pointers = self._blueprint.states.datastore.pointers
-        link(pointers, self._blueprint.slots, entries[order], order, nexts)
+        pointers = Windows(self._blueprint.states.datastore, "pointers")[entries[order]]
+        link(pointers, self._blueprint.slots, order, nexts)
         self._write("nexts", first, nexts)
 
     def _write(self, name: str, first: int, numbers: NDArray[Any]) -> None:

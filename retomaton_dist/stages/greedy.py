@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from retomaton_dist.artifacts import open_index
+from retomaton_dist.clustering.arrays import blocks_of
 from retomaton_dist.clustering.greedy import (
     Entries,
     FindNeighbours,
@@ -31,6 +32,7 @@ from storage.records import Record
 from storage.scratch import mapped_zeros
 from storage.states import States
 from storage.store import Store
+from storage.windows import Windows
 
 UNIT_ENTRIES = 1 << 14
 
@@ -94,7 +96,10 @@ class GreedyPlan(Plan[range]):
         """Merge in one pass, and store states, representatives, sizes and statistics."""
         store, name, datastore = self.store.path, self.clustering, self.store.datastore()
         room = partial(mapped_zeros, states.parts_of(store, name))
-        merged = merge(self._near, datastore.values, self.seed, UNIT_ENTRIES, room)
+        values = room("all_values", np.int32, datastore.shape.entries)
+        for part in blocks_of(len(values), UNIT_ENTRIES):
+            values[part] = Windows(datastore, "values")[part]
+        merged = merge(self._near, values, self.seed, UNIT_ENTRIES, room)
         found = numbered(merged, UNIT_ENTRIES, room)
         folder = states.folder_of(store, name)
         numbers, chosen = folder / "state_of_entry.arrow", folder / "representatives.arrow"
