@@ -133,6 +133,7 @@ def _basis(prepared: Prepared, texts: Texts, out: Path, session: Session) -> Bas
     scored, setup = None, coarse_setup(prepared)
     if texts.calibration is not None:
         scored = calibration_pass(prepared, texts.calibration, out / "calibration", session)
+        setup = scored.setup
     inputs = {
         "scores": scored.store.stage("score").digest if scored else None,
         "methods": names,
