@@ -54,7 +54,7 @@ def summarise(
     entries, several = int(sizes.sum()), 0
     for part in blocks_of(len(values), BLOCK):
         several += int(np.count_nonzero(values[part] == _SEVERAL))
-    tally = _tally(sizes)
+    tally = tally_of(sizes)
     empty = tally.pop(0, 0)
     filled = len(sizes) - empty
     return ClusteringStatistics(
@@ -72,7 +72,7 @@ def summarise(
     )
 
 
-def _tally(sizes: Counts) -> dict[int, int]:
+def tally_of(sizes: Counts) -> dict[int, int]:
     """How many states there are of each size, by size: few sizes, however many states."""
     found: Counter[int] = Counter()
     for part in blocks_of(len(sizes), BLOCK):
@@ -127,7 +127,7 @@ def see_members(
 def histogram(sizes: Counts, width: int = 40) -> str:
     """Draw how many states there are of each size, in powers of two, as lines of text."""
     counts = np.zeros(1, np.int64)
-    for size, states in _tally(sizes).items():
+    for size, states in tally_of(sizes).items():
         power = size.bit_length()
         counts.resize(max(len(counts), power + 1), refcheck=False)
         counts[power] += states
