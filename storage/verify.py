@@ -142,10 +142,11 @@ def check_entries(words: Corpus, datastore: Datastore) -> Iterator[Finding]:
         )
         yield Finding(corpus.DOCUMENTS, problem, "tokenize")
         return
+    values, pointers = (Windows(datastore, name) for name in ("values", "pointers"))
     for chunk in range(datastore.shape.chunks):
         for first, last in _blocks(*datastore.shape.chunk_range(chunk)):
-            yield from _wrong_values(words, datastore, first, last)
-            yield from _wrong_pointers(words, datastore, first, last)
+            yield from _wrong_values(words, values, first, last)
+            yield from _wrong_pointers(words, pointers, first, last)
 
 
 def _blocks(first: int, last: int) -> Iterator[tuple[int, int]]:
@@ -154,20 +155,18 @@ def _blocks(first: int, last: int) -> Iterator[tuple[int, int]]:
     return ((start, min(start + BLOCK_ENTRIES, last)) for start in starts)
 
 
-def _wrong_values(words: Corpus, datastore: Datastore, first: int, last: int) -> Iterator[Finding]:
-    values = Windows(datastore, "values")[first:last]
+def _wrong_values(words: Corpus, array: Windows, first: int, last: int) -> Iterator[Finding]:
+    values = array[first:last]
     inside = (values >= 0) & (values < words.vocabulary)
     sound = inside & (values == words.values(first, last))
     if not sound.all():
         entry = first + int(np.argmin(sound))
         problem = f"entry {entry} has value {values[entry - first]}, which is not its token"
-        yield _finding(words, datastore, "values", entry, problem)
+        yield _finding(words, array, entry, problem)
 
 
-def _wrong_pointers(
-    words: Corpus, datastore: Datastore, first: int, last: int
-) -> Iterator[Finding]:
-    pointers = Windows(datastore, "pointers")[first:last]
+def _wrong_pointers(words: Corpus, array: Windows, first: int, last: int) -> Iterator[Finding]:
+    pointers = array[first:last]
     entries = np.arange(first, last)
     document = np.searchsorted(words.first_entries, entries, side="right") - 1
     end = entries == words.first_entries[document] + words.lengths[document] - 1
@@ -177,12 +176,12 @@ def _wrong_pointers(
     if not sound.all():
         entry = first + int(np.argmin(sound))
         problem = f"entry {entry} points to {pointers[entry - first]}, out of its document"
-        yield _finding(words, datastore, "pointers", entry, problem)
+        yield _finding(words, array, entry, problem)
 
 
-def _finding(words: Corpus, datastore: Datastore, name: str, entry: int, problem: str) -> Finding:
-    chunk = entry // datastore.shape.chunk_entries
-    path = datastore.chunk_file(name, chunk).relative_to(words.store).as_posix()
+def _finding(words: Corpus, array: Windows, entry: int, problem: str) -> Finding:
+    chunk = entry // array.datastore.shape.chunk_entries
+    path = array.datastore.chunk_file(array.name, chunk).relative_to(words.store).as_posix()
     return Finding(path, problem, "extract")
 
 

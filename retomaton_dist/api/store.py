@@ -144,8 +144,8 @@ class StoreReader:
         token = corpus.first_token(document.number) + corpus.lead + position
         return Entry(
             number=number,
-            value=int(Windows(self._datastore, "values")[number : number + 1][0]),
-            pointer=int(Windows(self._datastore, "pointers")[number : number + 1][0]),
+            value=int(Windows(self._datastore, "values", 1)[number : number + 1][0]),
+            pointer=int(Windows(self._datastore, "pointers", 1)[number : number + 1][0]),
             document=document,
             position=position,
             place=int(corpus.token_offsets[token]),

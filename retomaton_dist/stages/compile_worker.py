@@ -95,6 +95,16 @@ class Blueprint(WithoutCaches):
         return columns.map_columns(path, {name: self.shape.columns()[name][0]})[name]
 
     @cached_property
+    def values(self) -> Windows:
+        """The value of each entry."""
+        return Windows(self.states.datastore, "values")
+
+    @cached_property
+    def pointers(self) -> Windows:
+        """The pointer of each entry."""
+        return Windows(self.states.datastore, "pointers")
+
+    @cached_property
     def sources(self) -> dict[str, NDArray[Any]]:
         """What is taken along into slot order, a row per entry, by the name of its column."""
         if self.codec is None:
@@ -186,7 +196,7 @@ class CompileWorker:
     def _pieces(self, unit: CompileUnit) -> Iterator[Arranged]:
         states, most = self._blueprint.states, self._blueprint.unit_entries
         numbers = None if states.algorithm == "none" else states.state_of_entry
-        values = Windows(states.datastore, "values")
+        values = self._blueprint.values
         return pieces(numbers, values, unit.first, unit.last, unit.entries, most)
 
     def _check_sizes(self, fitting: np.bool_ | bool) -> None:
@@ -226,7 +236,7 @@ class CompileWorker:
         order = slot_order(entries, np.zeros(len(entries), np.int32))
         nexts = np.full(last - first, np.array(-1).astype(kind), kind)
         # Sources are read in their own order: a sweep, not a jump per entry.
-        pointers = Windows(self._blueprint.states.datastore, "pointers")[entries[order]]
+        pointers = self._blueprint.pointers[entries[order]]
         link(pointers, self._blueprint.slots, order, nexts)
         self._write("nexts", first, nexts)
 

@@ -97,8 +97,9 @@ class GreedyPlan(Plan[range]):
         store, name, datastore = self.store.path, self.clustering, self.store.datastore()
         room = partial(mapped_zeros, states.parts_of(store, name))
         values = room("all_values", np.int32, datastore.shape.entries)
+        stored = Windows(datastore, "values")
         for part in blocks_of(len(values), UNIT_ENTRIES):
-            values[part] = Windows(datastore, "values")[part]
+            values[part] = stored[part]
         merged = merge(self._near, values, self.seed, UNIT_ENTRIES, room)
         found = numbered(merged, UNIT_ENTRIES, room)
         folder = states.folder_of(store, name)

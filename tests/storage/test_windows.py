@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from storage import datastore, windows
+from storage import datastore
 from storage.datastore import Datastore, Shape
 from storage.windows import Windows
 from tests.storage.conftest import run_script
@@ -29,18 +29,14 @@ def opened(tmp_path_factory):
     st.integers(1, 7), st.lists(st.integers(0, SHAPE.entries), min_size=2, max_size=2).map(sorted)
 )
 def test_a_slice_is_the_same_whatever_the_window(opened, chunks, bounds):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(windows, "WINDOW_CHUNKS", chunks)
-        found = Windows(opened[0], "pointers")[slice(*bounds)]
+    found = Windows(opened[0], "pointers", chunks)[slice(*bounds)]
     assert np.array_equal(found, opened[1][slice(*bounds)])
 
 
 @given(st.integers(1, 7), st.sets(st.integers(0, SHAPE.entries - 1), max_size=30), st.booleans())
 def test_ascending_entries_are_the_same_whatever_the_window(opened, chunks, chosen, narrow):
     entries = np.array(sorted(chosen), np.uint32 if narrow else np.int64)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(windows, "WINDOW_CHUNKS", chunks)
-        found = Windows(opened[0], "pointers")[entries]
+    found = Windows(opened[0], "pointers", chunks)[entries]
     assert np.array_equal(found, opened[1][entries])
 
 
