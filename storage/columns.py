@@ -13,10 +13,13 @@ from storage import files
 from storage.errors import DamagedStore
 from storage.files import FileDigest
 
+# Columns of 2^31 numbers and more, which Arrow writes only if asked to.
+LONG = pa.ipc.IpcWriteOptions(allow_64bit=True)
+
 
 def write_batch(path: Path, batch: pa.RecordBatch) -> FileDigest:
     """Write one record batch as an Arrow file, durably."""
-    with files.replacing(path) as file, pa.ipc.new_file(file, batch.schema) as writer:
+    with files.replacing(path) as file, pa.ipc.new_file(file, batch.schema, options=LONG) as writer:
         writer.write_batch(batch)
     return file.result
 
@@ -25,6 +28,17 @@ def write_columns(path: Path, columns: Mapping[str, NDArray[Any]]) -> FileDigest
     """Write equally long arrays as the columns of one Arrow file; maps are not loaded whole."""
     arrays = [_wrap(column) for column in columns.values()]
     return write_batch(path, pa.RecordBatch.from_arrays(arrays, names=list(columns)))
+
+
+def write_blocks(path: Path, name: str, dtype: Any, blocks: Iterable[NDArray[Any]]) -> FileDigest:
+    """Write an Arrow file of one column whose numbers come block by block."""
+    builder = ColumnBuilder(path, {name: dtype})
+    try:
+        for block in blocks:
+            builder.append({name: block})
+        return builder.finish()
+    finally:
+        builder.discard()
 
 
 def map_batch(path: Path) -> pa.RecordBatch:

@@ -26,6 +26,8 @@ TOKENS = f"{FOLDER}/tokens.arrow"
 DOCUMENTS = f"{FOLDER}/documents.arrow"
 SOURCES = f"{FOLDER}/sources.arrow"
 PARTS = f"{FOLDER}/parts"
+# Documents that are looked at together.
+BLOCK_DOCUMENTS = 1 << 18
 
 TOKEN_COLUMNS = {"token": np.int32, "offset": np.uint32}
 DOCUMENT_SCHEMA = pa.schema(
@@ -230,10 +232,8 @@ class Corpus(WithoutCaches):
         batch = _table(path, DOCUMENT_SCHEMA)
         lengths = batch.column("length").to_numpy(zero_copy_only=True)
         first = batch.column("first_entry").to_numpy(zero_copy_only=True)
-        ends = np.cumsum(lengths)
         tokens = len(self.tokens) - self.lead * len(lengths)
-        follow = first[0] == 0 and (first[1:] == ends[:-1]).all() and ends[-1] == tokens
-        if (lengths < 1).any() or not follow:
+        if _end_of(first, lengths) != tokens:
             raise DamagedStore(
                 f"{path}: its documents do not follow each other, or have other "
                 f"tokens than {self.store / TOKENS}"
@@ -247,6 +247,18 @@ class Corpus(WithoutCaches):
     def _document_column(self, name: str) -> NDArray[np.int64]:
         column: NDArray[np.int64] = self._documents.column(name).to_numpy(zero_copy_only=True)
         return column
+
+
+def _end_of(first: NDArray[np.int64], lengths: NDArray[np.int64]) -> int | None:
+    """Where documents end that follow each other from 0 on; None if they do not."""
+    end = 0
+    for start in range(0, len(first), BLOCK_DOCUMENTS):
+        block = lengths[start : start + BLOCK_DOCUMENTS]
+        ends = end + np.cumsum(block)
+        if (block < 1).any() or (first[start : start + len(block)] != ends - block).any():
+            return None
+        end = int(ends[-1])
+    return end
 
 
 def _table(path: Path, schema: pa.Schema) -> pa.RecordBatch:

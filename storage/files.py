@@ -16,6 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from storage.errors import WriteFailed
 
 TEMPORARY = ".tmp"
@@ -101,6 +104,14 @@ def write(path: Path, data: Any) -> FileDigest:
     with replacing(path) as file:
         file.write(data)
     return file.result
+
+
+def write_at(descriptor: int, place: int, numbers: NDArray[Any]) -> None:
+    """Write all of an array's bytes at a place of an open file; not durable by itself."""
+    data = np.ascontiguousarray(numbers).reshape(-1).view(np.uint8).data
+    while len(data):
+        written = os.pwrite(descriptor, data, place)
+        data, place = data[written:], place + written
 
 
 def check_plain(path: Path) -> None:

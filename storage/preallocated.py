@@ -18,16 +18,19 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from storage import files
+from storage.columns import LONG
 from storage.files import FileDigest
 from storage.sending import WithoutCaches
 
 DIGEST_THREADS = 4
+# Bytes of a buffer's own that a column under construction has in memory.
+ALIGNED = 64
 
 
 class _Skeleton(io.RawIOBase):
-    """A file that leaves a hole where one certain buffer is written."""
+    """A file that leaves a hole where the buffer at one certain address is written."""
 
-    def __init__(self, descriptor: int, body: NDArray[np.uint8]) -> None:
+    def __init__(self, descriptor: int, body: int) -> None:
         super().__init__()
         self._descriptor, self._body = descriptor, body
 
@@ -38,7 +41,7 @@ class _Skeleton(io.RawIOBase):
     def write(self, data: Any) -> int:
         """Write, or skip what is the body."""
         view = np.frombuffer(data, np.uint8)
-        if len(view) and view.ctypes.data == self._body.ctypes.data:
+        if len(view) and view.ctypes.data == self._body:
             os.lseek(self._descriptor, len(view), os.SEEK_CUR)
         else:
             rest = view.data
@@ -62,7 +65,7 @@ class Part(WithoutCaches):
             descriptor = os.open(self.path, os.O_WRONLY)
             try:
                 for block in blocks:
-                    _write_at(descriptor, self._body + first * block.itemsize, block)
+                    files.write_at(descriptor, self._body + first * block.itemsize, block)
                     first += block.size
                 os.fsync(descriptor)
             finally:
@@ -105,22 +108,18 @@ def finish(folder: Path, target: Path, names: Iterable[str]) -> dict[str, FileDi
 
 
 def _make(path: Path, name: str, kind: np.dtype[Any], length: int) -> None:
-    # Never touched, so never in memory: only its address and size count.
-    body = np.empty(length * kind.itemsize, np.uint8)
-    column = pa.Array.from_buffers(pa.from_numpy_dtype(kind), length, [None, pa.py_buffer(body)])
+    # A buffer that claims the column's size and has none: only its address and size count, and
+    # nothing is read of it. Memory for all of a column need not exist.
+    place = np.empty(ALIGNED, np.uint8)
+    body = pa.foreign_buffer(place.ctypes.data, length * kind.itemsize, place)
+    column = pa.Array.from_buffers(pa.from_numpy_dtype(kind), length, [None, body])
     batch = pa.RecordBatch.from_arrays([column], names=[name])
     path.unlink(missing_ok=True)
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o644)
     try:
-        with pa.ipc.new_file(_Skeleton(descriptor, body), batch.schema) as writer:
+        skeleton = _Skeleton(descriptor, body.address)
+        with pa.ipc.new_file(skeleton, batch.schema, options=LONG) as writer:
             writer.write_batch(batch)
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def _write_at(descriptor: int, place: int, block: NDArray[Any]) -> None:
-    data = np.ascontiguousarray(block).reshape(-1).view(np.uint8).data
-    while len(data):
-        written = os.pwrite(descriptor, data, place)
-        data, place = data[written:], place + written

@@ -9,6 +9,7 @@ import math
 import mmap
 import os
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +59,11 @@ def _map_at(address: int, size: int, path: Path) -> None:
 
 
 def _libc_mmap(address: int, size: int, protection: int, flags: int, descriptor: int) -> int:
+    return int(_function()(address, size, protection, flags, descriptor, 0) or 0)
+
+
+@cache
+def _function() -> Any:
     function = ctypes.CDLL(None, use_errno=True).mmap
     function.restype = ctypes.c_void_p
     function.argtypes = [
@@ -68,7 +74,7 @@ def _libc_mmap(address: int, size: int, protection: int, flags: int, descriptor:
         ctypes.c_int,
         ctypes.c_long,
     ]
-    return int(function(address, size, protection, flags, descriptor, 0) or 0)
+    return function
 
 
 def _no_reserve() -> int:

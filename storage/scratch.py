@@ -1,7 +1,8 @@
-"""Arrays on disk that many writers fill in any order and many readers map: scratch of a stage.
+"""Arrays on disk that a stage needs and nobody keeps: mapped, so that they may exceed memory.
 
-Plain numbers, row after row, in a file of full size from the start. Whoever writes rows says so
-elsewhere, when they are durable; the stage removes the file when it is done.
+`ScratchArray`: many writers fill it in any order, many readers map it. Whoever writes rows says so
+elsewhere, when they are durable. `mapped_zeros`: one process reads and writes it as it likes. Whoever
+owns the folder removes them.
 """
 
 import os
@@ -50,7 +51,7 @@ class ScratchArray:
             try:
                 for first, rows in runs:
                     assert rows.dtype == self.dtype, "rows of another type"
-                    _write_at(descriptor, first * width, rows)
+                    files.write_at(descriptor, first * width, rows)
                 os.fsync(descriptor)
             finally:
                 os.close(descriptor)
@@ -66,8 +67,25 @@ class ScratchArray:
             ) from error
 
 
-def _write_at(descriptor: int, place: int, rows: NDArray[Any]) -> None:
-    data = np.ascontiguousarray(rows).reshape(-1).view(np.uint8).data
-    while len(data):
-        written = os.pwrite(descriptor, data, place)
-        data, place = data[written:], place + written
+def mapped_zeros(folder: Path, name: str, dtype: Any, length: int) -> NDArray[Any]:
+    """An array of zeros in a file of its own, which replaces one that a killed run left.
+
+    Whoever owns the folder removes it. The disk has room for all of it, or it is refused: a page
+    that finds no room later would kill the process.
+    """
+    path, kind = folder / f"{name}.scratch", np.dtype(dtype)
+    if not length:
+        return np.zeros(0, kind)
+    with files.clear_errors(path):
+        files.make_folder(folder)
+        path.unlink(missing_ok=True)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o644)
+        try:
+            os.posix_fallocate(descriptor, 0, length * kind.itemsize)
+        except OSError:
+            path.unlink(missing_ok=True)
+            raise
+        finally:
+            os.close(descriptor)
+    # A plain array, which kernels take for what it is.
+    return np.memmap(path, kind, mode="r+", shape=(length,)).view(np.ndarray)

@@ -24,6 +24,7 @@ from storage.sending import WithoutCaches
 
 FOLDER = "states"
 STATE_TYPE = np.uint32
+ALL = slice(None)
 
 StateNumbers = NDArray[np.uint32]
 Centroids = NDArray[np.float32]
@@ -60,11 +61,13 @@ def write_neighbours(
     return {path.relative_to(store).as_posix(): columns.write_columns(path, ranks)}
 
 
-def read_neighbours(store: Path, name: str, unit: int, ranks: int) -> NDArray[np.int64]:
-    """The neighbours that `write_neighbours` wrote, [entries of the unit, ranks]."""
+def read_neighbours(
+    store: Path, name: str, unit: int, ranks: int, rows: slice = ALL
+) -> NDArray[np.int64]:
+    """Some rows of the neighbours that `write_neighbours` wrote, [entries of the unit, ranks]."""
     names = {f"near{rank}": np.int64 for rank in range(ranks)}
     found = columns.map_columns(_part(store, name, unit), names)
-    return np.stack([found[rank] for rank in names], axis=1)
+    return np.stack([found[rank][rows] for rank in names], axis=1)
 
 
 def merge_parts(store: Path, name: str, units: int) -> dict[str, FileDigest]:

@@ -15,8 +15,11 @@ from storage.files import FileDigest
 from storage.manifest import Stage
 from storage.prune import KEYS, STAGE
 from storage.store import EVALUATIONS, Store, digest_of_files, writing
+from storage.windows import Windows
 
 THREADS = 4
+# Entries whose values and pointers are looked at together.
+BLOCK_ENTRIES = 1 << 18
 
 
 @dataclass(frozen=True)
@@ -139,25 +142,31 @@ def check_entries(words: Corpus, datastore: Datastore) -> Iterator[Finding]:
         )
         yield Finding(corpus.DOCUMENTS, problem, "tokenize")
         return
+    values, pointers = (Windows(datastore, name) for name in ("values", "pointers"))
     for chunk in range(datastore.shape.chunks):
-        yield from _wrong_values(words, datastore, chunk)
-        yield from _wrong_pointers(words, datastore, chunk)
+        for first, last in _blocks(*datastore.shape.chunk_range(chunk)):
+            yield from _wrong_values(words, values, first, last)
+            yield from _wrong_pointers(words, pointers, first, last)
 
 
-def _wrong_values(words: Corpus, datastore: Datastore, chunk: int) -> Iterator[Finding]:
-    first, last = datastore.shape.chunk_range(chunk)
-    values = datastore.values[first:last]
+def _blocks(first: int, last: int) -> Iterator[tuple[int, int]]:
+    """Parts of a chunk: its size is the user's."""
+    starts = range(first, last, BLOCK_ENTRIES)
+    return ((start, min(start + BLOCK_ENTRIES, last)) for start in starts)
+
+
+def _wrong_values(words: Corpus, array: Windows, first: int, last: int) -> Iterator[Finding]:
+    values = array[first:last]
     inside = (values >= 0) & (values < words.vocabulary)
     sound = inside & (values == words.values(first, last))
     if not sound.all():
         entry = first + int(np.argmin(sound))
         problem = f"entry {entry} has value {values[entry - first]}, which is not its token"
-        yield _finding(words, datastore, "values", chunk, problem)
+        yield _finding(words, array, entry, problem)
 
 
-def _wrong_pointers(words: Corpus, datastore: Datastore, chunk: int) -> Iterator[Finding]:
-    first, last = datastore.shape.chunk_range(chunk)
-    pointers = datastore.pointers[first:last]
+def _wrong_pointers(words: Corpus, array: Windows, first: int, last: int) -> Iterator[Finding]:
+    pointers = array[first:last]
     entries = np.arange(first, last)
     document = np.searchsorted(words.first_entries, entries, side="right") - 1
     end = entries == words.first_entries[document] + words.lengths[document] - 1
@@ -167,11 +176,12 @@ def _wrong_pointers(words: Corpus, datastore: Datastore, chunk: int) -> Iterator
     if not sound.all():
         entry = first + int(np.argmin(sound))
         problem = f"entry {entry} points to {pointers[entry - first]}, out of its document"
-        yield _finding(words, datastore, "pointers", chunk, problem)
+        yield _finding(words, array, entry, problem)
 
 
-def _finding(words: Corpus, datastore: Datastore, name: str, chunk: int, problem: str) -> Finding:
-    path = datastore.chunk_file(name, chunk).relative_to(words.store).as_posix()
+def _finding(words: Corpus, array: Windows, entry: int, problem: str) -> Finding:
+    chunk = entry // array.datastore.shape.chunk_entries
+    path = array.datastore.chunk_file(array.name, chunk).relative_to(words.store).as_posix()
     return Finding(path, problem, "extract")
 
 

@@ -1,5 +1,6 @@
-"""Tokens cut into documents, as all of the analysis sees a text or a corpus."""
+"""Tokens cut into documents, as all of the analysis sees a text or a stretch of a corpus."""
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -17,18 +18,24 @@ class TokensByDocument:
     bounds: NDArray[np.int64]
 
     @classmethod
-    def of_corpus(cls, corpus: Corpus) -> "TokensByDocument":
-        """All tokens of a corpus, those that are read but never predicted included."""
-        firsts = corpus.first_entries + corpus.lead * np.arange(len(corpus))
-        return cls(corpus.tokens, np.append(firsts, len(corpus.tokens)))
+    def of_stretch(cls, corpus: Corpus, first: int, last: int) -> "TokensByDocument":
+        """The tokens first..last-1 of a corpus: documents that reach beyond are cut.
+
+        Those that are read but never predicted are among them.
+        """
+        numbers = range(document_at(corpus, first), document_at(corpus, last - 1) + 1)
+        chosen = np.arange(numbers.start, numbers.stop)
+        firsts = corpus.first_entries[numbers.start : numbers.stop] + corpus.lead * chosen
+        bounds = np.append(np.maximum(firsts, first), last) - first
+        return cls(corpus.tokens[first:last], bounds)
 
     @classmethod
     def of_documents(cls, corpus: Corpus, numbers: Sequence[int]) -> "TokensByDocument":
         """All tokens of some documents of a corpus, which take up memory."""
-        whole = cls.of_corpus(corpus)
         chosen = np.asarray(numbers, np.int64)
-        firsts, lasts = whole.bounds[chosen], whole.bounds[chosen + 1]
-        parts = [whole.tokens[a:b] for a, b in zip(firsts, lasts, strict=True)]
+        firsts = corpus.first_entries[chosen] + corpus.lead * chosen
+        lasts = firsts + corpus.lengths[chosen] + corpus.lead
+        parts = [corpus.tokens[a:b] for a, b in zip(firsts, lasts, strict=True)]
         bounds = np.concatenate([[0], np.cumsum(lasts - firsts)]).astype(np.int64)
         return cls(np.concatenate([np.empty(0, np.int32), *parts]), bounds)
 
@@ -44,6 +51,12 @@ class TokensByDocument:
         inner = np.flatnonzero(cuts) + 1
         return cls(token, np.concatenate([[0], inner, [len(token)]]).astype(np.int64))
 
+    def part(self, first: int, last: int) -> "TokensByDocument":
+        """The places first..last-1 alone."""
+        inner = self.bounds[(self.bounds > first) & (self.bounds < last)]
+        bounds = np.concatenate([[first], inner, [last]]).astype(np.int64) - first
+        return TokensByDocument(self.tokens[first:last], bounds)
+
     def numbers(self, first: int, last: int) -> NDArray[np.int64]:
         """The document of each of the places first..last-1."""
         return np.searchsorted(self.bounds[1:], np.arange(first, last), side="right")
@@ -56,3 +69,8 @@ class TokensByDocument:
 
     def __len__(self) -> int:
         return len(self.tokens)
+
+
+def document_at(corpus: Corpus, place: int) -> int:
+    """Number of the document that a token of a corpus belongs to."""
+    return bisect_right(range(len(corpus)), place, key=corpus.first_token) - 1

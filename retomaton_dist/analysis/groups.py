@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from retomaton_dist.analysis import ngrams
-from retomaton_dist.analysis.documents import TokensByDocument
 from retomaton_dist.scores.scores import Scores
 from retomaton_dist.scores.walks import Walked
 from storage.canonical import Json
@@ -32,15 +31,14 @@ class Grouping:
 
 
 def text_groupings(
-    scores: Scores, corpus: TokensByDocument, matched: Numbers, duplicates: Json
+    scores: Scores, frequency: Numbers, matched: Numbers, duplicates: Json
 ) -> list[Grouping]:
     """The groupings that do not depend on a method.
 
-    `matched` is the longest match with the corpus that ends with each row, `duplicates` what was
-    found of documents.
+    `frequency` is how often the corpus has each row's token, `matched` the longest match with the
+    corpus that ends with it, `duplicates` what was found of documents.
     """
     before = np.where(scores.position > 0, np.roll(matched, 1), 0)
-    frequency = token_counts(corpus, int(scores.token.max()) + 1)[scores.token]
     return [
         in_steps("how often the corpus has the token", frequency, FREQUENCIES),
         in_steps("longest match before the token", before, MATCHES),
@@ -94,15 +92,6 @@ def by_restart(walked: Walked) -> Grouping:
         "no candidates": walks & ~found,
     }
     return Grouping("how candidates were found", groups)
-
-
-def token_counts(corpus: TokensByDocument, vocabulary: int) -> NDArray[np.int64]:
-    """How often the corpus has each token below `vocabulary`."""
-    counts = np.zeros(vocabulary, np.int64)
-    for first in range(0, len(corpus), ngrams.BLOCK_TOKENS):
-        tokens = corpus.tokens[first : first + ngrams.BLOCK_TOKENS]
-        counts += np.bincount(tokens[tokens < vocabulary], minlength=vocabulary)
-    return counts
 
 
 def _listed(document: Numbers, duplicates: Json, other: str, kind: str) -> Mask:

@@ -1,13 +1,11 @@
-"""Which n-grams of a text appear in a corpus. The corpus is streamed; memory grows with the text.
+"""Which n-grams of a text appear in a corpus. The corpus is read once; memory grows with the text.
 
 An n-gram never crosses the end of a document, in the text or in the corpus. It is known by a hash
 of 64 bits. That two different ones share a hash happens about once in 2^64 pairs: a million n-grams
 of a text meet a false one among 10^9 of a corpus with odds of 1 : 18,000.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,74 +14,30 @@ from retomaton_dist.analysis.documents import TokensByDocument
 from storage.canonical import Json
 
 Hashes = NDArray[np.uint64]
+Places = NDArray[np.int64]
+Lengths = NDArray[np.int32]
 
 LONGEST = 10
 BLOCK_TOKENS = 1 << 18
 # Share of the filter's places that are free: how rarely a foreign n-gram is looked up in vain.
-_FILTER_SPACE = 16
+_FILTER_SPACE, _FILTER_BITS = 16, 24
 # Odd constants of splitmix64.
 _LEFT = np.uint64(0x9E3779B97F4A7C15)
 _FIRST = np.uint64(0xBF58476D1CE4E5B9)
 _SECOND = np.uint64(0x94D049BB133111EB)
 
 
-@dataclass(frozen=True)
-class Overlap:
-    """What a text shares with a corpus.
-
-    `counts`, for n = 1..LONGEST: how many n-grams the text has, and how many of them the corpus
-    has; `types` counts every n-gram once, `occurrences` as often as the text has it. `matched` is
-    the length of the longest n-gram, LONGEST at most, that ends with each token and that the
-    corpus has.
-    """
-
-    counts: list[Json]
-    matched: NDArray[np.int32]
-
-
-def overlap(text: TokensByDocument, corpus: TokensByDocument) -> Overlap:
-    """Look for all n-grams of a text, one length after the other."""
-    counts, matched = [], np.zeros(len(text), np.int32)
-    for n in range(1, LONGEST + 1):
-        starts, sought = _seek(text, corpus, n)
-        met = sought.met[sought.kinds]
-        counts.append(_counted(n, sought, met))
-        # Whoever ends a longer one that the corpus has, ends a shorter one, too.
-        matched[starts[met] + n - 1] += 1
-    return Overlap(counts, matched)
-
-
-def seen(text: TokensByDocument, corpus: TokensByDocument, n: int) -> NDArray[np.bool_]:
-    """Say for each token of the text whether the n-gram it begins appears in the corpus.
-
-    False where the document ends before an n-gram is whole.
-    """
-    starts, sought = _seek(text, corpus, n)
-    result = np.zeros(len(text), np.bool_)
-    result[starts] = sought.met[sought.kinds]
-    return result
-
-
-def corpus_grams(corpus: TokensByDocument, n: int) -> Iterator[tuple[NDArray[np.int64], Hashes]]:
-    """Places and hashes of the corpus's n-grams, block by block."""
-    for first in range(0, len(corpus), BLOCK_TOKENS):
-        hashes = gram_hashes(corpus.tokens[first : first + BLOCK_TOKENS + n - 1], n)
-        whole = np.flatnonzero(corpus.room(first, first + len(hashes)) >= n)
-        yield whole + first, hashes[whole]
-
-
 class Sought:
-    """N-grams that are looked for: `types` (sorted), `kinds` (the type of each), which were met."""
+    """N-grams that are looked for: `types` (sorted), `kinds` (the type of each)."""
 
     def __init__(self, hashes: Hashes) -> None:
         self.types, self.kinds = np.unique(hashes, return_inverse=True)
-        self.met = np.zeros(len(self.types), np.bool_)
-        bits = max(1, (_FILTER_SPACE * len(self.types)).bit_length())
+        bits = min(max(1, (_FILTER_SPACE * len(self.types)).bit_length()), _FILTER_BITS)
         self._shift = np.uint64(64 - bits)
         self._possible = np.zeros(1 << bits, np.bool_)
         self._possible[self.types >> self._shift] = True
 
-    def find(self, hashes: Hashes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def find(self, hashes: Hashes) -> tuple[Places, Places]:
         """Those among `hashes` that are looked for: their numbers, and the types they are."""
         likely = np.flatnonzero(self._possible[hashes >> self._shift])
         types = np.searchsorted(self.types, hashes[likely])
@@ -92,39 +46,147 @@ class Sought:
         return likely[right], types[right]
 
 
-def _seek(
-    text: TokensByDocument, corpus: TokensByDocument, n: int
-) -> tuple[NDArray[np.int64], Sought]:
+@dataclass(frozen=True)
+class Met:
+    """What was found so far of a text's n-grams.
+
+    `types` says of each type, those of 1 token first, whether it was met; `counts` how often each
+    of 1 token was.
+    """
+
+    types: NDArray[np.bool_]
+    counts: Places
+
+    def add(self, other: "Met") -> None:
+        """Add what was found elsewhere."""
+        self.types[:] |= other.types
+        self.counts[:] += other.counts
+
+
+class SoughtText:
+    """All n-grams of a text, of 1 to LONGEST tokens, to be looked for in a corpus."""
+
+    def __init__(self, text: TokensByDocument) -> None:
+        self._text, hashes = text, GramHashes(text.tokens)
+        room = text.room(0, len(text))
+        self._starts = [np.flatnonzero(room >= n) for n in range(1, LONGEST + 1)]
+        self._grams = [
+            Sought(hashes.at(n, starts)) for n, starts in enumerate(self._starts, start=1)
+        ]
+        self._firsts = np.cumsum([0, *(len(gram.types) for gram in self._grams)])
+
+    def nothing(self) -> Met:
+        """What was found before anything was read."""
+        counts = np.zeros(len(self._grams[0].types), np.int64)
+        return Met(np.zeros(self._firsts[-1], np.bool_), counts)
+
+    def look(self, stretch: TokensByDocument, owned: int, met: Met) -> None:
+        """Note what begins at the first `owned` places of a stretch, which reaches LONGEST beyond.
+
+        Whoever begins a longer n-gram that is sought, begins a shorter one, too: few places are
+        left to look at after some tokens.
+        """
+        places, room, hashes = np.arange(owned), stretch.room(0, owned), GramHashes(stretch.tokens)
+        for n, gram in enumerate(self._grams, start=1):
+            places = places[room[places] >= n]
+            numbers, types = gram.find(hashes.at(n, places))
+            places = places[numbers]
+            met.types[self._firsts[n - 1] + types] = True
+            if n == 1:
+                met.counts[:] += np.bincount(types, minlength=len(met.counts))
+            if not len(places):
+                break
+
+    def matched(self, met: Met) -> Lengths:
+        """Length of the longest n-gram that ends with each token and that was met."""
+        found = np.zeros(len(self._text), np.int32)
+        for n, (starts, gram) in enumerate(zip(self._starts, self._grams, strict=True), start=1):
+            right = met.types[self._firsts[n - 1] :][gram.kinds]
+            found[starts[right] + n - 1] = n
+        return found
+
+    def frequency(self, met: Met) -> Places:
+        """How often each token was met."""
+        counted: Places = met.counts[self._grams[0].kinds]
+        return counted
+
+
+def longest_matches(text: TokensByDocument, other: TokensByDocument) -> Lengths:
+    """For each token the longest n-gram, LONGEST at most, that ends with it and another text has.
+
+    Both are in memory.
+    """
+    sought = SoughtText(text)
+    met = sought.nothing()
+    for first in range(0, len(other), BLOCK_TOKENS):
+        last = min(first + BLOCK_TOKENS, len(other))
+        stretch = other.part(first, min(last + LONGEST, len(other)))
+        sought.look(stretch, last - first, met)
+    return sought.matched(met)
+
+
+def overlap_counts(text: TokensByDocument, matched: Lengths) -> list[Json]:
+    """For n = 1..LONGEST: how many n-grams a text has, and how many of them the corpus has.
+
+    `types` counts every n-gram once, `occurrences` as often as the text has it.
+    """
+    return [_counted(text, matched, n) for n in range(1, LONGEST + 1)]
+
+
+def seen(text: TokensByDocument, matched: Lengths, n: int) -> NDArray[np.bool_]:
+    """Say for each token of the text whether the n-gram it begins appears in the corpus.
+
+    False where the document ends before an n-gram is whole.
+    """
+    result = np.zeros(len(text), np.bool_)
+    result[: max(0, len(text) - n + 1)] = matched[n - 1 :] >= n
+    return result & (text.room(0, len(text)) >= n)
+
+
+def _counted(text: TokensByDocument, matched: Lengths, n: int) -> Json:
     hashes = gram_hashes(text.tokens, n)
     starts = np.flatnonzero(text.room(0, len(hashes)) >= n)
-    sought = Sought(hashes[starts])
-    for _, others in corpus_grams(corpus, n):
-        sought.met[sought.find(others)[1]] = True
-    return starts, sought
-
-
-def _counted(n: int, sought: Sought, met: NDArray[np.bool_]) -> Json:
+    met = matched[starts + n - 1] >= n
     return {
         "n": n,
-        "types": len(sought.types),
-        "types_seen": int(sought.met.sum()),
-        "occurrences": len(met),
+        "types": len(np.unique(hashes[starts])),
+        "types_seen": len(np.unique(hashes[starts[met]])),
+        "occurrences": len(starts),
         "occurrences_seen": int(met.sum()),
     }
 
 
+class GramHashes:
+    """Hashes of a text's n-grams, each made of those of its halves."""
+
+    def __init__(self, tokens: NDArray[np.int32]) -> None:
+        self._tokens = tokens
+        self._whole: dict[int, Hashes] = {}
+
+    def whole(self, n: int) -> Hashes:
+        """Hash of the n tokens from each place on, as many as there are whole n-grams."""
+        if n not in self._whole:
+            self._whole[n] = self._made(n)
+        return self._whole[n]
+
+    def at(self, n: int, places: Places) -> Hashes:
+        """Hash of the n tokens from some places on."""
+        half = n // 2
+        if not half or n <= LONGEST // 2:
+            return self.whole(n)[places]
+        return mixed(self.whole(half)[places] * _LEFT + self.whole(n - half)[places + half])
+
+    def _made(self, n: int) -> Hashes:
+        if n == 1:
+            return mixed(self._tokens.astype(np.uint64) + _LEFT)
+        half, count = n // 2, max(0, len(self._tokens) - n + 1)
+        rest = self.whole(n - half)[half : half + count]
+        return mixed(self.whole(half)[:count] * _LEFT + rest)
+
+
 def gram_hashes(tokens: NDArray[np.int32], n: int) -> Hashes:
     """Hash of the n tokens from each place on, as many as there are whole n-grams."""
-
-    @cache
-    def hashes(length: int) -> Hashes:
-        if length == 1:
-            return mixed(tokens.astype(np.uint64) + _LEFT)
-        half = length // 2
-        count = max(0, len(tokens) - length + 1)
-        return mixed(hashes(half)[:count] * _LEFT + hashes(length - half)[half : half + count])
-
-    return hashes(n)
+    return GramHashes(tokens).whole(n)
 
 
 def mixed(values: Hashes) -> Hashes:

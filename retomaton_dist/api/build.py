@@ -33,6 +33,7 @@ from retomaton_dist.stages.cluster import cluster as run_clustering
 from retomaton_dist.stages.compile import compile_automaton
 from retomaton_dist.stages.index import plan_index
 from retomaton_dist.stages.runner import run_stage
+from retomaton_dist.stages.statistics import StatisticsPlan
 from retomaton_dist.stages.suffix import plan_suffix
 from retomaton_dist.stages.tokenize import plan_tokenize
 from storage.store import Store, writing
@@ -165,6 +166,15 @@ def run_suffix(store: str | Path, settings: SuffixSettings, workers: WorkerSetti
     planned = plan_suffix(Store.open(Path(store).resolve()), settings)
     with Session(workers) as session, writing(store) as writer:
         run_stage(writer, planned, session)
+    return StoreReader.open(store)
+
+
+def run_statistics(store: str | Path, workers: WorkerSettings) -> StoreReader:
+    """Run the stage `statistics` over a store whose corpus is tokenised."""
+    opened = Store.open(Path(store).resolve())
+    opened.stage("tokenize")
+    with Session(workers) as session, writing(store) as writer:
+        run_stage(writer, StatisticsPlan(opened, opened.path), session)
     return StoreReader.open(store)
 
 

@@ -4,9 +4,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from retomaton_dist.analysis.analyse import Analysis
+from retomaton_dist.analysis.analyse import Analysis, Shared
 from retomaton_dist.errors import NotAStore
 from retomaton_dist.evaluation.duplicates import read_duplicates
+from retomaton_dist.evaluation.overlap import KeptOverlap
 from retomaton_dist.evaluation.results import AS_CALIBRATED, Evaluation, measure_evaluation
 from retomaton_dist.evaluation.run import run_evaluation
 from retomaton_dist.evaluation.shortlist import Shortlist
@@ -49,18 +50,22 @@ def run_report(path: str | Path, changed: ReportSettings = AS_CALIBRATED) -> Eva
 
 def _analyse(evaluation: Evaluation, listed: Shortlist) -> None:
     """Compare the text with the corpus; without the store, what was found before stays."""
+    text = evaluation.text
     try:
         corpus = Store.open(evaluation.settings["store"]).corpus()
+        kept = KeptOverlap.of(text)
     except NotAStore as error:
         say(f"note: n-grams, gains and sequences are not looked at anew: {error}")
         return
     shown, compared = listed.shown, list(listed.compared())
     if shown is None and not compared:
         return
-    found = Analysis(
-        listed.scores, evaluation.text.corpus(), corpus, read_duplicates(evaluation.path)
-    )
-    facts = {"gains": found.gains(compared), "overlap": found.overlap.counts}
+    scores = listed.scores
+    places = kept.places(text, scores.document, scores.position)
+    shared = Shared(kept.matched[places], kept.frequency[places])
+    duplicates = read_duplicates(evaluation.path)
+    found = Analysis(scores, text.corpus(), corpus, shared, duplicates)
+    facts = {"gains": found.gains(compared), "overlap": found.overlap}
     if shown is not None:
         label, log_p = shown.measured.row["walk"], shown.measured.log_p
         facts |= found.walk(label, shown.measured.searched, log_p, evaluation.decode)

@@ -18,6 +18,7 @@ from storage.corpus import Corpus, Document
 from storage.datastore import Datastore, Keys
 from storage.states import States
 from storage.store import Store
+from storage.windows import Windows
 
 if TYPE_CHECKING:
     import dask.array as da
@@ -143,8 +144,8 @@ class StoreReader:
         token = corpus.first_token(document.number) + corpus.lead + position
         return Entry(
             number=number,
-            value=int(self._datastore.values[number]),
-            pointer=int(self._datastore.pointers[number]),
+            value=int(Windows(self._datastore, "values", 1)[number : number + 1][0]),
+            pointer=int(Windows(self._datastore, "pointers", 1)[number : number + 1][0]),
             document=document,
             position=position,
             place=int(corpus.token_offsets[token]),

@@ -76,9 +76,8 @@ def invert(entries: Ids, first: Whole, slots: Ids) -> None:
 
 
 @compiled
-def link(pointers: NDArray[np.int64], slots: Ids, entries: Ids, places: Ids, nexts: Ids) -> None:
-    """Put the slot that entries[i] points to at nexts[places[i]]; none leaves it as it is."""
-    for i in range(entries.shape[0]):
-        pointer = pointers[entries[i]]
-        if 0 <= pointer < slots.shape[0]:
-            nexts[places[i]] = slots[pointer]
+def link(pointers: NDArray[np.int64], slots: Ids, places: Ids, nexts: Ids) -> None:
+    """Put the slot that pointers[i] leads to at nexts[places[i]]; none leaves it as it is."""
+    for i in range(pointers.shape[0]):
+        if 0 <= pointers[i] < slots.shape[0]:
+            nexts[places[i]] = slots[pointers[i]]

@@ -1,9 +1,9 @@
 """Entries of some states in slot order, a piece at a time: what fits in memory, however many."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,11 +11,13 @@ from numpy.typing import NDArray
 from retomaton_dist.automaton.arrays import Ids
 from retomaton_dist.automaton.layout import pick, place_rows, slot_order, words
 from storage.automaton import id_type
+from storage.windows import Windows
 
 SCAN = 1 << 20
 BLOCK_BYTES = 128 << 20
 
 Places = NDArray[np.int64]
+Tokens = NDArray[np.int32] | Windows
 
 
 @dataclass(frozen=True)
@@ -60,7 +62,7 @@ class Arranged:
 
 def pieces(
     state_of_entry: NDArray[np.uint32] | None,
-    values: NDArray[np.int32],
+    values: Tokens,
     first: int,
     last: int,
     expected: int,
@@ -99,6 +101,34 @@ def ranges_within(offsets: Places, most: int) -> list[tuple[int, int]]:
     return ranges
 
 
+class Run(NamedTuple):
+    """Consecutive things first..last-1, how many entries they have, and where these begin."""
+
+    first: int
+    last: int
+    entries: int
+    begins: int
+
+
+def runs_within(sizes: Iterable[Places], most: int) -> Iterator[Run]:
+    """Cut things of known sizes as `ranges_within` does; sizes come block by block."""
+    run, known, end = Run(0, 0, 0, 0), 0, 0
+    for block in sizes:
+        ends = end + np.cumsum(block)
+        while run.last < known + len(block):
+            fitting = known + int(np.searchsorted(ends, run.begins + most, side="right"))
+            full = fitting < known + len(block)
+            last = max(fitting, run.first + 1) if full else fitting
+            if last > run.last:
+                run = run._replace(last=last, entries=int(ends[last - 1 - known]) - run.begins)
+            if full:
+                yield run
+                run = Run(last, last, 0, run.begins + run.entries)
+        known, end = known + len(block), int(ends[-1])
+    if run.last > run.first:
+        yield run
+
+
 def _within(numbers: NDArray[Any], first: int, last: int, expected: int) -> Ids:
     """Where numbers are in first..last-1, ascending; lists one more than expected at most."""
     found = np.empty(expected + 2, id_type(len(numbers)))
@@ -107,7 +137,7 @@ def _within(numbers: NDArray[Any], first: int, last: int, expected: int) -> Ids:
 
 
 def _parts_of_state(
-    numbers: NDArray[Any], values: NDArray[np.int32], state: int, most: int
+    numbers: NDArray[Any], values: Tokens, state: int, most: int
 ) -> Iterator[Places]:
     """Cut one state's entries into parts of ascending values, each of less than twice `most`.
 

@@ -31,14 +31,16 @@ def run(call: Invocation) -> int:
 
 def draw_histograms(store: str, folder: Path) -> None:
     """Write a PNG per clustering that is done, and say where."""
+    from retomaton_dist.clustering.statistics import tally_of
     from retomaton_dist.report.figures import plot_state_sizes
     from storage.store import Store
 
     opened = Store.open(store)
     for name in opened.clusterings():
-        sizes = opened.states(name).sizes
+        states, facts = opened.states(name), opened.stage(f"cluster/{name}").facts
+        tally = {1: states.count} if states.algorithm == "none" else tally_of(states.sizes)
         path = folder / f"{name}.png"
-        plot_state_sizes(sizes, f"{name}: {len(sizes):,} states", path)
+        plot_state_sizes(tally, facts["median"], f"{name}: {states.count:,} states", path)
         print(path, file=sys.stderr)
 
 

@@ -7,11 +7,13 @@ Neighbours come from a search index, or for fewer entries from comparing each wi
 """
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from retomaton_dist.clustering.arrays import Keys, StateOfRow, blocks_of
+from retomaton_dist.clustering.arrays import Keys, blocks_of
 from retomaton_dist.clustering.draw import digests, priorities
 from retomaton_dist.clustering.products import (
     Blocking,
@@ -31,6 +33,8 @@ EXACT_ENTRIES = 200_000
 Entries = NDArray[np.int64]
 FindNeighbours = Callable[[slice], Entries]
 """Gives the neighbours of consecutive entries, nearest first, -1 where there are too few."""
+Room = Callable[[str, Any, int], NDArray[Any]]
+"""Makes an array of zeros, given its name, type and length: in memory, or mapped from a disk."""
 
 
 def exact_neighbours(keys: Keys, k: int, blocking: Blocking) -> FindNeighbours:
@@ -81,16 +85,29 @@ def _spell_out(
                     filled += 1
 
 
+def in_memory(name: str, dtype: Any, length: int) -> NDArray[Any]:
+    """Zeros, as `Room` is to give them, in memory."""
+    del name
+    return np.zeros(length, dtype)
+
+
 def merge(
-    neighbours: FindNeighbours, values: NDArray[np.int32], seed: int, block: int = 1 << 16
+    neighbours: FindNeighbours,
+    values: NDArray[np.int32],
+    seed: int,
+    block: int = 1 << 16,
+    room: Room = in_memory,
 ) -> Entries:
     """Return for every entry the one that represents it: itself unless it was absorbed.
 
     Blocks of entries are visited in random order, and so are the entries of a block: neighbours
-    are then read in long runs. Both orders follow from `seed` alone.
+    are then read in long runs. Both orders follow from `seed` alone. One visit depends on all
+    before it, so they follow each other in one process; what is known of entries lies in `room`.
     """
-    representatives = np.arange(len(values))
-    absorbers = np.zeros(len(values), np.bool_)
+    representatives = room("representatives", np.int64, len(values))
+    absorbers = room("absorbers", np.bool_, len(values))
+    for part in blocks_of(len(values), block):
+        representatives[part] = np.arange(part.start, part.stop)
     for part, order in visits(len(values), seed, block):
         near = np.ascontiguousarray(neighbours(part), dtype=np.int64)
         wrong = _merge_block(near, part.start, order, values, representatives, absorbers)
@@ -136,10 +153,40 @@ def _merge_block(
     return -1
 
 
-def numbered(representatives: Entries) -> tuple[StateOfRow, Entries]:
-    """Number the states in the order of their representatives.
+@dataclass(frozen=True)
+class Numbered:
+    """States in the order of their representatives, block by block.
 
-    Returns the state of each entry and the representative of each state.
+    `ranks` holds the state of each entry that represents one.
     """
-    entries = np.flatnonzero(representatives == np.arange(len(representatives)))
-    return np.searchsorted(entries, representatives).astype(np.int32), entries
+
+    merged: Entries
+    ranks: NDArray[np.uint32]
+    count: int
+    block: int
+
+    def states(self) -> Iterator[NDArray[np.uint32]]:
+        """The state of each entry."""
+        return (self.ranks[self.merged[part]] for part in blocks_of(len(self.merged), self.block))
+
+    def representatives(self) -> Iterator[Entries]:
+        """The entry that represents each state."""
+        return (
+            _representing(self.merged, part) for part in blocks_of(len(self.merged), self.block)
+        )
+
+
+def numbered(merged: Entries, block: int = 1 << 16, room: Room = in_memory) -> Numbered:
+    """Number the states of what `merge` returned."""
+    ranks, count = room("ranks", np.uint32, len(merged)), 0
+    for part in blocks_of(len(merged), block):
+        chosen = _representing(merged, part)
+        ranks[chosen] = np.arange(count, count + len(chosen))
+        count += len(chosen)
+    return Numbered(merged, ranks, count, block)
+
+
+def _representing(merged: Entries, part: slice) -> Entries:
+    own: Entries = np.arange(part.start, part.stop)
+    chosen: Entries = own[merged[part] == own]
+    return chosen

@@ -1,16 +1,20 @@
 """What a clustering looks like: sizes, empty and giant states, values per state, a histogram."""
 
+import math
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from retomaton_dist.clustering.arrays import Counts, StateOfRow
+from retomaton_dist.clustering.arrays import Counts, blocks_of
 from retomaton_dist.compiled import compiled
 
 GIANT_SHARE = 0.01
-_NONE = -1
-_SEVERAL = -2
+_SEVERAL = -1
+# States that are looked at together.
+BLOCK = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -47,21 +51,43 @@ def summarise(
     `distances` is the sum of the entries' (not squared) distances to their centroids. Clusterings
     without centroids have neither.
     """
-    entries, filled = int(sizes.sum()), sizes[sizes > 0]
-    median, p99 = np.quantile(filled, [0.5, 0.99])
+    entries, several = int(sizes.sum()), 0
+    for part in blocks_of(len(values), BLOCK):
+        several += int(np.count_nonzero(values[part] == _SEVERAL))
+    tally = tally_of(sizes)
+    empty = tally.pop(0, 0)
+    filled = len(sizes) - empty
     return ClusteringStatistics(
         states=len(sizes),
         entries=entries,
-        empty=len(sizes) - len(filled),
-        smallest=int(filled.min()),
-        median=float(median),
-        p99=float(p99),
-        largest=int(filled.max()),
-        several_values=float(np.count_nonzero(values == _SEVERAL) / len(filled)),
+        empty=empty,
+        smallest=min(tally),
+        median=_quantile(tally, filled, 0.5),
+        p99=_quantile(tally, filled, 0.99),
+        largest=max(tally),
+        several_values=several / filled,
         giants=giants_of(sizes),
         inertia=inertia,
         mean_distance=None if distances is None else distances / entries,
     )
+
+
+def tally_of(sizes: Counts) -> dict[int, int]:
+    """How many states there are of each size, by size: few sizes, however many states."""
+    found: Counter[int] = Counter()
+    for part in blocks_of(len(sizes), BLOCK):
+        each, counts = np.unique(sizes[part], return_counts=True)
+        found.update(dict(zip(each.tolist(), counts.tolist(), strict=True)))
+    return dict(sorted(found.items()))
+
+
+def _quantile(tally: Mapping[int, int], total: int, share: float) -> float:
+    """What `np.quantile` would say of all sizes."""
+    place = share * (total - 1)
+    ends = np.cumsum(list(tally.values()))
+    sides = np.searchsorted(ends, [math.floor(place), math.ceil(place)], side="right")
+    left, right = np.array(list(tally))[sides]
+    return float(np.quantile([left, right], place - math.floor(place)))
 
 
 def giants_of(sizes: Counts) -> tuple[Giant, ...]:
@@ -70,38 +96,41 @@ def giants_of(sizes: Counts) -> tuple[Giant, ...]:
     A state of one or two entries is no giant, however few there are in all.
     """
     entries = int(sizes.sum())
-    order = np.argsort(-sizes, kind="stable")[: int(1 / GIANT_SHARE) + 1]
+    least = max(2.0, GIANT_SHARE * entries)
+    found = [
+        part.start + np.flatnonzero(sizes[part] > least) for part in blocks_of(len(sizes), BLOCK)
+    ]
+    states = np.concatenate([np.empty(0, np.int64), *found])
+    order = states[np.argsort(-sizes[states], kind="stable")]
     return tuple(
-        Giant(int(state), int(sizes[state]), float(sizes[state] / entries))
-        for state in order
-        if sizes[state] > max(2.0, GIANT_SHARE * entries)
+        Giant(int(state), int(sizes[state]), float(sizes[state] / entries)) for state in order
     )
 
 
-def no_values(states: int) -> Counts:
-    """Return what `see_values` starts from."""
-    return np.full(states, _NONE, np.int64)
-
-
-def see_values(seen: Counts, states: StateOfRow, values: NDArray[np.int32]) -> None:
-    """Note the values of some entries: a state's only value, or that it has several."""
-    _see(seen, states, values)
-
-
 @compiled
-def _see(seen: NDArray[np.int64], states: NDArray[np.int32], values: NDArray[np.int32]) -> None:
+def see_members(
+    sizes: Counts, seen: Counts, states: NDArray[np.uint32], values: NDArray[np.int32]
+) -> None:
+    """Count some entries of states, and note their values: a state's only one, or several.
+
+    Both start from zeros; `seen` holds 1 + the only value, or -1 where there are several.
+    """
     for i in range(states.shape[0]):
         state = states[i]
-        if seen[state] == _NONE:
-            seen[state] = values[i]
-        elif seen[state] != values[i]:
+        sizes[state] += 1
+        if seen[state] == 0:
+            seen[state] = 1 + values[i]
+        elif seen[state] != 1 + values[i]:
             seen[state] = _SEVERAL
 
 
 def histogram(sizes: Counts, width: int = 40) -> str:
     """Draw how many states there are of each size, in powers of two, as lines of text."""
-    bins = np.where(sizes > 0, np.frexp(sizes.astype(np.float64))[1], 0)
-    counts = np.bincount(bins)
+    counts = np.zeros(1, np.int64)
+    for size, states in tally_of(sizes).items():
+        power = size.bit_length()
+        counts.resize(max(len(counts), power + 1), refcheck=False)
+        counts[power] += states
     first = 0 if counts[0] else 1
     labels = ["0", *(_label(1 << power - 1) for power in range(1, len(counts)))]
     margin = max(map(len, labels))

@@ -1,7 +1,8 @@
 """The pass over the calibration text: which walks it takes, and what comes of their thresholds."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from retomaton_dist.evaluation.calibration import Found
@@ -17,6 +18,7 @@ from retomaton_dist.runtime.session import Session
 from retomaton_dist.scores.scores import Scores
 from retomaton_dist.scores.walks import each_once
 from retomaton_dist.stages.runner import run_stage
+from retomaton_dist.stages.statistics import StatisticsPlan, is_counted, read_statistics
 from storage.canonical import Json
 from storage.store import Store, writing
 
@@ -49,7 +51,8 @@ def calibration_pass(
     prepared: Prepared, text: TextPlan, folder: Path, session: Session
 ) -> ScoredText:
     """Score a text into `folder`, a store of its own, for all walks that methods learn from."""
-    setup, methods = coarse_setup(prepared), prepared.methods
+    counted = partial(_statistics, prepared, folder, session)
+    setup, methods = replace(coarse_setup(prepared), statistics=counted), prepared.methods
     wanted = [spec for method in methods for spec in method.calibration_walks(setup)]
     if needs_foss(prepared):
         wanted += [spec for method in methods for spec in method.walks(setup)]
@@ -84,7 +87,6 @@ def coarse_setup(prepared: Prepared) -> Setup:
         weight=settings.lambda_,
         temperature=settings.temperature,
         pointer_weight=prepared.retrieval.settings.pointer_weight,
-        statistics=lambda: _statistics(prepared),
     )
 
 
@@ -96,10 +98,15 @@ def _coarse_restarts(prepared: Prepared) -> tuple[Restart, ...]:
     return tuple(Restart(tau, sigma) for tau in taus for sigma in sigmas)
 
 
-def _statistics(prepared: Prepared) -> TokenStatistics:
-    corpus = prepared.store.corpus()
-    vocabulary = max(corpus.vocabulary, prepared.outlined.vocabulary)
-    return TokenStatistics.of_corpus(corpus, vocabulary)
+def _statistics(prepared: Prepared, folder: Path, session: Session) -> TokenStatistics:
+    """From the store or, if that was never counted, from units that are kept with the text."""
+    store = prepared.store
+    vocabulary = max(store.corpus().vocabulary, prepared.outlined.vocabulary)
+    if is_counted(store):
+        return read_statistics(store, vocabulary)
+    with writing(folder) as writer:
+        run_stage(writer, StatisticsPlan(store, writer.path.resolve()), session)
+    return read_statistics(Store.open(folder), vocabulary)
 
 
 def _grid(prepared: Prepared) -> tuple[float, ...]:

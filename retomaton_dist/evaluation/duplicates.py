@@ -4,18 +4,21 @@ Digests of files see only what was copied whole; this looks at every document. N
 texts repeat themselves, and how much of a result comes from that is for the report to say.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 
-from retomaton_dist.analysis.documents import TokensByDocument
-from retomaton_dist.analysis.duplicates import NEAR_GRAM, NEAR_SHARE, find_duplicates
+from retomaton_dist.analysis.duplicates import (
+    NEAR_GRAM,
+    NEAR_SHARE,
+    duplicates_of,
+    find_duplicates,
+)
+from retomaton_dist.evaluation.overlap import ChosenText, KeptOverlap
 from retomaton_dist.runtime.progress import say
 from storage import canonical
 from storage.canonical import Json
-from storage.corpus import Corpus
 from storage.store import Store
 
 DUPLICATES = "duplicates.json"
@@ -40,35 +43,17 @@ PAIRS = {
 }
 
 
-@dataclass(frozen=True)
-class ChosenText:
-    """Some documents of a text's store."""
-
-    store: Store
-    documents: Sequence[int]
-
-    @property
-    def tokens(self) -> TokensByDocument:
-        """All tokens of these documents."""
-        return TokensByDocument.of_documents(self.store.corpus(), self.documents)
-
-    @property
-    def digest(self) -> Json:
-        """What it depends on."""
-        chosen = canonical.content_hash(list(self.documents))
-        return {"tokens": self.store.stage("tokenize").digest, "documents": chosen}
-
-
 def look_for_duplicates(out: Path, chosen: Mapping[str, ChosenText], store: Store) -> Json:
     """Find what texts share, warn of it, and keep it; an earlier run's finding is read.
 
-    `chosen` has the evaluated `text` and, if there is any, the `calibration` text.
+    `chosen` has the evaluated `text` and, if there is any, the `calibration` text; what each
+    shares with the corpus was found out before (`overlap`).
     """
     inputs: Json = {name: text.digest for name, text in chosen.items()}
     inputs["corpus"] = store.stage("tokenize").digest
     found = read_duplicates(out)
     if found.get("inputs") != inputs:
-        found = {"inputs": inputs, "pairs": _find(chosen, store.corpus())}
+        found = {"inputs": inputs, "pairs": _find(chosen)}
         canonical.write(out / DUPLICATES, found)
     for pair in found["pairs"]:
         if pair["same"] or pair["near"]:
@@ -82,14 +67,17 @@ def read_duplicates(out: Path) -> Json:
     return canonical.read(path, _REMEDY) if path.exists() else {}
 
 
-def _find(chosen: Mapping[str, ChosenText], corpus: Corpus) -> list[Json]:
+def _find(chosen: Mapping[str, ChosenText]) -> list[Json]:
     whole = {name: text.tokens for name, text in chosen.items()}
-    others = {**whole, "corpus": TokensByDocument.of_corpus(corpus)}
     pairs = []
     for name, other in PAIRS:
-        if name in whole and other in others:
+        if name in whole and (other == "corpus" or other in whole):
             text = whole[name]
-            found = find_duplicates(text, others[other])
+            if other == "corpus":
+                kept = KeptOverlap.of(Store.open(chosen[name].store.path))
+                found = duplicates_of(text, kept.same, kept.matched)
+            else:
+                found = find_duplicates(text, whole[other])
             numbers = np.asarray(chosen[name].documents)
             facts = found.describe(np.diff(text.bounds), numbers)
             pairs.append({"text": name, "in": other, **facts})

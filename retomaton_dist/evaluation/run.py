@@ -22,7 +22,8 @@ from retomaton_dist.evaluation.calibration_pass import (
     coarse_setup,
     needs_foss,
 )
-from retomaton_dist.evaluation.duplicates import ChosenText, look_for_duplicates
+from retomaton_dist.evaluation.duplicates import look_for_duplicates
+from retomaton_dist.evaluation.overlap import ChosenText, OverlapPlan
 from retomaton_dist.evaluation.prepare import Prepared, described, prepare
 from retomaton_dist.evaluation.score import ScorePlan, choose_documents
 from retomaton_dist.evaluation.score_worker import Pass, ScoreJob
@@ -132,6 +133,7 @@ def _basis(prepared: Prepared, texts: Texts, out: Path, session: Session) -> Bas
     scored, setup = None, coarse_setup(prepared)
     if texts.calibration is not None:
         scored = calibration_pass(prepared, texts.calibration, out / "calibration", session)
+        setup = scored.setup
     inputs = {
         "scores": scored.store.stage("score").digest if scored else None,
         "methods": names,
@@ -226,7 +228,7 @@ def _held_out(prepared: Prepared, texts: Texts, out: Path) -> dict[str, ChosenTe
     """The documents that methods were calibrated on, if there are any."""
     if texts.calibration is None:
         return {}
-    store = Store.open(out / "calibration")
+    store = Store.open((out / "calibration").resolve())
     limit = prepared.settings.calibration_positions
     return {"calibration": ChosenText(store, choose_documents(store.corpus().lengths, limit))}
 
@@ -248,7 +250,11 @@ def _text_pass(
     job = ScoreJob(prepared.reader(corpus), prepared.retrieval, passes, temperatures, keeps)
     plan = ScorePlan(job, documents, prepared.inputs(), session.settings.threads)
     check_settings(writer, plan)
-    chosen = {"text": ChosenText(Store.open(writer.path), documents)}
+    chosen = {"text": ChosenText(Store.open(writer.path.resolve()), documents)}
+    run_stage(writer, OverlapPlan(chosen["text"], prepared.store), session)
+    for other in held.values():
+        with writing(other.store.path) as keeper:
+            run_stage(keeper, OverlapPlan(other, prepared.store), session)
     look_for_duplicates(writer.path.parent, chosen | held, prepared.store)
     facts = run_stage(writer, plan, session).facts
     return {

@@ -8,7 +8,6 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from retomaton_dist.report.curve_figures import (
     draw_ablation,
@@ -76,14 +75,19 @@ def draw_overlap(evaluation: EvaluationFiles, path: Path) -> str | None:
     return "Share of the text's n-grams that the corpus has: of distinct ones and of occurrences."
 
 
-def plot_state_sizes(sizes: NDArray[np.int64], title: str, path: Path) -> None:
-    """How many states have how many members, both on logarithmic scales."""
+def plot_state_sizes(tally: Mapping[int, int], median: float, title: str, path: Path) -> None:
+    """How many states have how many members, both on logarithmic scales; `tally` is by size."""
     with drawing(path) as axes:
-        largest = max(2, int(sizes.max()))
-        bins = np.unique(np.geomspace(1, largest + 1, 41).astype(int))
-        axes.hist(sizes[sizes > 0], bins=bins.tolist(), color="#3b6ea5", edgecolor="white")
+        filled = {size: states for size, states in tally.items() if size}
+        bins = np.unique(np.geomspace(1, max(2, *filled) + 1, 41).astype(int))
+        axes.hist(
+            list(filled),
+            bins=bins.tolist(),
+            weights=list(filled.values()),
+            color="#3b6ea5",
+            edgecolor="white",
+        )
         axes.set(xscale="log", yscale="log", xlabel="members", ylabel="states", title=title)
-        median = float(np.median(sizes))
         axes.axvline(max(median, 1), color="#c0504d", linestyle="--", label=f"median {median:g}")
         axes.legend(frameon=False)
 

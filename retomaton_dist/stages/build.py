@@ -14,6 +14,7 @@ from retomaton_dist.settings.entrances import in_table
 from retomaton_dist.stages import cluster, compile, extract, index, suffix  # noqa: A004 - the stage
 from retomaton_dist.stages.extract import ExtractPlan, Windowing
 from retomaton_dist.stages.runner import run_stage
+from retomaton_dist.stages.statistics import StatisticsPlan
 from retomaton_dist.stages.tokenize import TokenizePlan, plan_tokenize
 from storage.datastore import Shape
 from storage.manifest import MANIFEST_NAME
@@ -142,3 +143,4 @@ def build(
     run_stage(writer, index.plan_index(store, settings.index, session.settings.threads), session)
     compile.compile_automaton(writer, settings.compile, session)
     run_stage(writer, suffix.plan_suffix(store, settings.suffix), session)
+    run_stage(writer, StatisticsPlan(store, store.path), session)

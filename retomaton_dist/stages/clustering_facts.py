@@ -6,12 +6,14 @@ from dataclasses import asdict
 import numpy as np
 
 from retomaton_dist.clustering.arrays import blocks_of
-from retomaton_dist.clustering.statistics import histogram, no_values, see_values, summarise
+from retomaton_dist.clustering.statistics import histogram, see_members, summarise
 from retomaton_dist.stages.runner import Done
 from storage import states
 from storage.canonical import Json
 from storage.files import FileDigest
+from storage.scratch import mapped_zeros
 from storage.states import States
+from storage.windows import Windows
 
 BLOCK_ENTRIES = 1 << 20
 
@@ -21,16 +23,17 @@ def with_statistics(clustering: States, files: Mapping[str, FileDigest], facts: 
 
     `inertia` and `distances` (their sums over all entries) may be among the facts.
     """
-    sizes = np.zeros(clustering.count, np.int64)
-    values = no_values(clustering.count)
-    datastore = clustering.datastore
-    for part in blocks_of(datastore.shape.entries, BLOCK_ENTRIES):
-        numbers = clustering.state_of_entry[part].view(np.int32)
-        sizes += np.bincount(numbers, minlength=clustering.count)
-        see_values(values, numbers, datastore.values[part])
+    store, name = clustering.folder.parents[1], clustering.folder.name
+    # On disk: there may be nearly as many states as entries.
+    scratch = states.parts_of(store, name)
+    sizes, values = (
+        mapped_zeros(scratch, array, np.int64, clustering.count) for array in ("sizes", "values")
+    )
+    tokens = Windows(clustering.datastore, "values")
+    for part in blocks_of(len(tokens), BLOCK_ENTRIES):
+        see_members(sizes, values, clustering.state_of_entry[part], tokens[part])
     sums = facts.pop("inertia", None), facts.pop("distances", None)
     statistics = summarise(sizes, values, *sums)
-    store = clustering.folder.parents[1]
-    written = states.write_column(store, clustering.folder.name, "sizes", sizes)
+    written = states.write_column(store, name, "sizes", sizes)
     shown = {**facts, **asdict(statistics), "histogram": histogram(sizes)}
     return Done({**files, **written}, shown)

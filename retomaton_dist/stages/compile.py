@@ -7,8 +7,8 @@ Four rounds of units, each over what the round before has finished:
     invert   entries first..last-1: find their slots         -> slots
     link     slots first..last-1: follow their pointers      -> nexts
 
-A unit holds about `unit_entries` entries in memory, whatever N and its largest state are; besides,
-8 bytes per state.
+A unit holds about `unit_entries` entries in memory, whatever N, its largest state and the number of
+states are.
 """
 
 import shutil
@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
 
-from retomaton_dist.automaton.pieces import ranges_within
+from retomaton_dist.automaton.pieces import runs_within
 from retomaton_dist.codec.training import choose_code_size
 from retomaton_dist.errors import BadInput
 from retomaton_dist.runtime.session import Session
@@ -126,25 +126,18 @@ class CompilePlan(Plan[CompileUnit]):
         """All units, round by round."""
         blueprint = self.blueprint
         entries, size = blueprint.shape.entries, blueprint.unit_entries
-        checks = [CompileUnit("check", 0, entries, stage) for stage in blueprint.read_files()]
-        checks += [CompileUnit("check", *bounds) for bounds in _cut(entries, CHECK_ENTRIES)]
-        ranges = ranges_within(blueprint.offsets, size)
-        orders = [CompileUnit("order", *bounds) for bounds in ranges]
-        others = [
-            CompileUnit(kind, *bounds) for kind in ROUNDS[2:] for bounds in _cut(entries, size)
+        checks = [
+            CompileUnit("check", 0, entries, entries, stage=stage)
+            for stage in blueprint.read_files()
         ]
-        return [*checks, *orders, *others]
+        checks += _cut("check", entries, CHECK_ENTRIES)
+        orders = [CompileUnit("order", *run) for run in runs_within(blueprint.sizes(), size)]
+        return [*checks, *orders, *_cut("invert", entries, size), *_cut("link", entries, size)]
 
     @cached_property
     def work(self) -> list[float]:
         """Entries of each unit."""
-        offsets = self.blueprint.offsets
-        return [
-            float(offsets[unit.last] - offsets[unit.first])
-            if unit.kind == "order"
-            else float(unit.last - unit.first)
-            for unit in self.units
-        ]
+        return [float(unit.entries) for unit in self.units]
 
     @property
     def rounds(self) -> Sequence[Sequence[int]]:
@@ -181,5 +174,6 @@ class CompilePlan(Plan[CompileUnit]):
         return (self.blueprint.parts,)
 
 
-def _cut(entries: int, size: int) -> list[tuple[int, int]]:
-    return [(first, min(first + size, entries)) for first in range(0, entries, size)]
+def _cut(kind: str, entries: int, size: int) -> list[CompileUnit]:
+    bounds = ((first, min(first + size, entries)) for first in range(0, entries, size))
+    return [CompileUnit(kind, first, last, last - first) for first, last in bounds]

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from retomaton_dist.automaton.arrays import Ids
 from retomaton_dist.automaton.layout import invert, link, slot_order
-from retomaton_dist.automaton.pieces import Arranged, pieces
+from retomaton_dist.automaton.pieces import SCAN, Arranged, pieces
 from retomaton_dist.errors import DamagedStore
 from retomaton_dist.stages.runner import Done
 from storage import automaton, columns, preallocated
@@ -22,6 +22,7 @@ from storage.guarded import GuardedReader
 from storage.sending import WithoutCaches
 from storage.states import States
 from storage.store import Store
+from storage.windows import Windows
 
 ROUNDS = ("check", "order", "invert", "link")
 
@@ -30,12 +31,15 @@ ROUNDS = ("check", "order", "invert", "link")
 class CompileUnit:
     """What a unit does: entries (check, invert), states (order) or slots (link) first..last-1.
 
-    A check with a `stage` looks at what compiling reads of that stage's own files instead.
+    States have `entries` members, and the first of them goes to the slot `slot`. A check with a
+    `stage` looks at what compiling reads of that stage's own files instead.
     """
 
     kind: str
     first: int
     last: int
+    entries: int
+    slot: int = 0
     stage: str = ""
 
 
@@ -65,10 +69,16 @@ class Blueprint(WithoutCaches):
         small = ("offsets", *BOOKS)
         return {name: kind for name, kind in self.shape.columns().items() if name not in small}
 
-    @cached_property
-    def offsets(self) -> NDArray[np.int64]:
-        """First slot of each state, and N."""
-        return np.concatenate([[0], np.cumsum(self.states.sizes)]).astype(np.int64)
+    def sizes(self) -> Iterator[NDArray[np.int64]]:
+        """Members of each state, so many states at a time."""
+        for first in range(0, self.states.count, SCAN):
+            yield self.sizes_of(first, min(first + SCAN, self.states.count))
+
+    def sizes_of(self, first: int, last: int) -> NDArray[np.int64]:
+        """Members of each of the states first..last-1."""
+        if self.states.algorithm == "none":
+            return np.ones(last - first, np.int64)
+        return self.states.sizes[first:last]
 
     @cached_property
     def entries(self) -> Ids:
@@ -83,6 +93,16 @@ class Blueprint(WithoutCaches):
     def _mapped(self, name: str) -> Ids:
         path = preallocated.part(self.parts, name).path
         return columns.map_columns(path, {name: self.shape.columns()[name][0]})[name]
+
+    @cached_property
+    def values(self) -> Windows:
+        """The value of each entry."""
+        return Windows(self.states.datastore, "values")
+
+    @cached_property
+    def pointers(self) -> Windows:
+        """The pointer of each entry."""
+        return Windows(self.states.datastore, "pointers")
 
     @cached_property
     def sources(self) -> dict[str, NDArray[Any]]:
@@ -104,16 +124,25 @@ class Blueprint(WithoutCaches):
 
     def write_small(self) -> dict[str, FileDigest]:
         """Write the columns that do not grow with N, and the offsets."""
-        small: dict[str, NDArray[Any]] = {"offsets": self.offsets}
+        written = {"offsets": self._write_offsets()}
         if self.codec is not None:
-            small |= {"centroids": self.codec.centroids, "codebooks": self.codec.codebooks}
-        kinds = self.shape.columns()
-        return {
-            name: columns.write_columns(
-                self.folder / f"{name}.arrow", {name: values.reshape(-1).astype(kinds[name][0])}
-            )
-            for name, values in small.items()
-        }
+            for name in BOOKS:
+                flat = getattr(self.codec, name).reshape(-1)
+                written[name] = columns.write_columns(self.folder / f"{name}.arrow", {name: flat})
+        return written
+
+    def _write_offsets(self) -> FileDigest:
+        """First slot of each state, and N: there may be as many states as entries."""
+        kind = self.shape.columns()["offsets"][0]
+        return columns.write_blocks(self.folder / "offsets.arrow", "offsets", kind, self._offsets())
+
+    def _offsets(self) -> Iterator[NDArray[np.int64]]:
+        end = np.zeros(1, np.int64)
+        yield end
+        for sizes in self.sizes():
+            ends = end + np.cumsum(sizes)
+            yield ends
+            end = ends[-1:]
 
 
 def _inside(root: Path, folder: Path, names: tuple[str, ...]) -> list[str]:
@@ -136,7 +165,7 @@ class CompileWorker:
             self._check(payload)
         else:
             work = {"order": self._order, "invert": self._invert, "link": self._link}[payload.kind]
-            work(payload.first, payload.last)
+            work(payload)
         return Done()
 
     @cached_property
@@ -152,22 +181,23 @@ class CompileWorker:
         wanted = ("values", "pointers") + (("keys",) if blueprint.codec is None else ())
         self._reader.check(wanted, unit.first, unit.last)
 
-    def _order(self, first: int, last: int) -> None:
-        """Entries of the states first..last-1 by (state, value, entry), with all that they have."""
-        blueprint, missing = self._blueprint, np.diff(self._blueprint.offsets[first : last + 1])
-        slot, expected = int(blueprint.offsets[first]), int(missing.sum())
-        for arranged in self._pieces(first, last, expected):
+    def _order(self, unit: CompileUnit) -> None:
+        """Entries of some states by (state, value, entry), with all that they have."""
+        missing, slot = self._blueprint.sizes_of(unit.first, unit.last).copy(), unit.slot
+        self._check_sizes(int(missing.sum()) == unit.entries)
+        for arranged in self._pieces(unit):
             # Checked before it is written: what lies behind belongs to other units.
-            missing -= np.bincount(arranged.states - first, minlength=last - first)
+            missing -= np.bincount(arranged.states - unit.first, minlength=len(missing))
             self._check_sizes(missing.min() >= 0)
             self._write_piece(slot, arranged)
             slot += len(arranged.order)
         self._check_sizes(not missing.any())
 
-    def _pieces(self, first: int, last: int, expected: int) -> Iterator[Arranged]:
+    def _pieces(self, unit: CompileUnit) -> Iterator[Arranged]:
         states, most = self._blueprint.states, self._blueprint.unit_entries
         numbers = None if states.algorithm == "none" else states.state_of_entry
-        return pieces(numbers, states.datastore.values, first, last, expected, most)
+        values = self._blueprint.values
+        return pieces(numbers, values, unit.first, unit.last, unit.entries, most)
 
     def _check_sizes(self, fitting: np.bool_ | bool) -> None:
         if not fitting:
@@ -183,8 +213,9 @@ class CompileWorker:
             width = self._kinds[name][1] // self._blueprint.shape.entries
             self._parts[name].fill(slot * width, arranged.rows(source))
 
-    def _invert(self, first: int, last: int) -> None:
-        """Slots of the entries first..last-1."""
+    def _invert(self, unit: CompileUnit) -> None:
+        """Slots of some entries."""
+        first, last = unit.first, unit.last
         kind = self._kinds["slots"][0]
         none = np.array(-1).astype(kind)
         slots = np.full(last - first, none, kind)
@@ -197,15 +228,16 @@ class CompileWorker:
             )
         self._write("slots", first, slots)
 
-    def _link(self, first: int, last: int) -> None:
-        """Next slots of the slots first..last-1."""
+    def _link(self, unit: CompileUnit) -> None:
+        """Next slots of some slots."""
+        first, last = unit.first, unit.last
         kind = self._kinds["nexts"][0]
         entries = self._blueprint.entries[first:last]
         order = slot_order(entries, np.zeros(len(entries), np.int32))
         nexts = np.full(last - first, np.array(-1).astype(kind), kind)
         # Sources are read in their own order: a sweep, not a jump per entry.
-        pointers = self._blueprint.states.datastore.pointers
-        link(pointers, self._blueprint.slots, entries[order], order, nexts)
+        pointers = self._blueprint.pointers[entries[order]]
+        link(pointers, self._blueprint.slots, order, nexts)
         self._write("nexts", first, nexts)
 
     def _write(self, name: str, first: int, numbers: NDArray[Any]) -> None:

@@ -1,4 +1,8 @@
-"""Greedy merging over a store: neighbours of every entry in units, then one merging pass."""
+"""Greedy merging over a store: neighbours of every entry in units, then one merging pass.
+
+The pass is sequential by nature: who absorbs whom depends on all visits before. One process makes
+it, over arrays that lie on disk.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -8,6 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from retomaton_dist.artifacts import open_index
+from retomaton_dist.clustering.arrays import blocks_of
 from retomaton_dist.clustering.greedy import (
     Entries,
     FindNeighbours,
@@ -21,10 +26,13 @@ from retomaton_dist.stages.clustering_facts import with_statistics
 from retomaton_dist.stages.runner import Done, Plan, chunk_units, chunk_work
 from storage import states
 from storage.canonical import Json
+from storage.columns import write_blocks
 from storage.guarded import GuardedReader
 from storage.records import Record
+from storage.scratch import mapped_zeros
 from storage.states import States
 from storage.store import Store
+from storage.windows import Windows
 
 UNIT_ENTRIES = 1 << 14
 
@@ -87,28 +95,43 @@ class GreedyPlan(Plan[range]):
     def finish(self, units: Sequence[Record]) -> Done:  # noqa: ARG002 - their files are read
         """Merge in one pass, and store states, representatives, sizes and statistics."""
         store, name, datastore = self.store.path, self.clustering, self.store.datastore()
-        merged = merge(self._near, datastore.values, self.seed, UNIT_ENTRIES)
-        numbers, representatives = numbered(merged)
-        files = states.write_states(store, name, numbers.astype(states.STATE_TYPE))
-        files |= states.write_column(store, name, "representatives", representatives)
+        room = partial(mapped_zeros, states.parts_of(store, name))
+        values = room("all_values", np.int32, datastore.shape.entries)
+        stored = Windows(datastore, "values")
+        for part in blocks_of(len(values), UNIT_ENTRIES):
+            values[part] = stored[part]
+        merged = merge(self._near, values, self.seed, UNIT_ENTRIES, room)
+        found = numbered(merged, UNIT_ENTRIES, room)
         folder = states.folder_of(store, name)
-        made = States(folder, "greedy", len(representatives), datastore)
-        return with_statistics(made, files, {})
+        numbers, chosen = folder / "state_of_entry.arrow", folder / "representatives.arrow"
+        written = {
+            numbers: write_blocks(numbers, "state", states.STATE_TYPE, found.states()),
+            chosen: write_blocks(chosen, "representatives", np.int64, found.representatives()),
+        }
+        files = {path.relative_to(store).as_posix(): digest for path, digest in written.items()}
+        return with_statistics(States(folder, "greedy", found.count, datastore), files, {})
+
+    @cached_property
+    def _bounds(self) -> Entries:
+        """First entry of each unit; then N."""
+        return np.cumsum([0, *self.work]).astype(np.int64)
 
     def _near(self, part: slice) -> Entries:
         """Read neighbours back, unit by unit: blocks of the merging pass lie inside units."""
-        bounds = np.cumsum([0, *self.work]).astype(np.int64)
+        bounds = self._bounds
         first = int(np.searchsorted(bounds, part.start, side="right")) - 1
         last = int(np.searchsorted(bounds, part.stop, side="left"))
+        return np.concatenate([self._near_in(unit, part) for unit in range(first, last)])
+
+    def _near_in(self, unit: int, part: slice) -> Entries:
+        """Neighbours of those entries of a unit that are wanted; no others are read."""
+        begin, end = self._bounds[unit : unit + 2]
+        rows = slice(max(part.start, begin) - begin, min(part.stop, end) - begin)
         place = self.store.path, self.clustering
-        units = [
-            states.read_neighbours(*place, unit, self.neighbours) for unit in range(first, last)
-        ]
-        start = part.start - int(bounds[first])
-        return np.concatenate(units)[start : start + part.stop - part.start]
+        return states.read_neighbours(*place, unit, self.neighbours, rows)
 
     def scratch(self) -> Sequence[Path]:
-        """The units' neighbours."""
+        """The units' neighbours, and what merging knows of entries."""
         return (states.parts_of(self.store.path, self.clustering),)
 
 

@@ -3,7 +3,9 @@
 import numpy as np
 import pytest
 
-from retomaton_dist.analysis.analyse import Analysis
+from retomaton_dist.analysis.analyse import Analysis, Shared
+from retomaton_dist.analysis.documents import TokensByDocument
+from retomaton_dist.analysis.ngrams import longest_matches
 from retomaton_dist.scores.scores import Scores
 from storage.scores import ScoreWriter
 from storage.store import Store, writing
@@ -43,6 +45,14 @@ def scored(path, text, searched):
     return Scores((path,))
 
 
+def shared(scores, text, corpus):
+    """What each row shares with the corpus, of documents with all their tokens."""
+    whole = TokensByDocument.of_stretch(text, 0, len(text.tokens))
+    other = TokensByDocument.of_stretch(corpus, 0, len(corpus.tokens))
+    places = whole.bounds[scores.document] + text.lead + scores.position
+    return Shared(longest_matches(whole, other)[places], np.ones(len(places), np.int64))
+
+
 def spelled(tokens):
     return " ".join(map(str, tokens))
 
@@ -59,9 +69,9 @@ def made(request, tmp_path):
 
 def analysed(made):
     text, corpus, searched, scores = made
-    found = Analysis(scores, text, corpus, {})
+    found = Analysis(scores, text, corpus, shared(scores, text, corpus), {})
     walk = found.walk("kmeans@4", searched, np.full(len(scores), -0.5), spelled)
-    return {**walk, "overlap": found.overlap.counts}
+    return {**walk, "overlap": found.overlap}
 
 
 def test_the_longest_passage_is_found_with_its_place_and_its_source(made):
@@ -104,7 +114,7 @@ def test_a_walk_that_always_searches_captures_nothing(tmp_path):
     text = opened(tmp_path / "text", TEXT, make.PREFIX)
     scores = scored(tmp_path / "scores.parquet", text, np.ones(text.entries, np.bool_))
     searched = scores.searched("kmeans@4")
-    found = Analysis(scores, text, text, {}).walk(
+    found = Analysis(scores, text, text, shared(scores, text, text), {}).walk(
         "kmeans@4", searched, np.zeros(len(scores)), spelled
     )
     assert found["passage"] is None
@@ -117,6 +127,7 @@ def test_a_passage_that_shares_no_token_with_the_corpus_has_no_source(tmp_path):
     corpus = opened(tmp_path / "corpus", [[1, 2]], make.PREFIX)
     scores = scored(tmp_path / "scores.parquet", text, np.array([True, False, False]))
     searched = scores.searched("kmeans@4")
-    found = Analysis(scores, text, corpus, {}).walk("kmeans@4", searched, np.zeros(3), spelled)
+    made = Analysis(scores, text, corpus, shared(scores, text, corpus), {})
+    found = made.walk("kmeans@4", searched, np.zeros(3), spelled)
     passage = found["passage"]
     assert (passage["tokens"], passage["source"]) == (2, None)

@@ -7,7 +7,13 @@ from hypothesis import strategies as st
 
 from retomaton_dist.analysis import duplicates, ngrams
 from retomaton_dist.analysis.documents import TokensByDocument
-from retomaton_dist.analysis.duplicates import covered_by, document_hashes, find_duplicates
+from retomaton_dist.analysis.duplicates import (
+    SoughtDocuments,
+    covered_by,
+    document_hashes,
+    find_duplicates,
+)
+from storage.corpus_in_memory import CorpusInMemory
 from tests.analysis.oracle import grams, joined
 
 DOCUMENTS = st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=10), min_size=1, max_size=6)
@@ -46,7 +52,18 @@ def test_same_and_near_documents_are_those_that_one_by_one_are(text, other):
 def test_tokens_are_covered_by_ngrams_of_their_own_document(text, other, n):
     known = {*grams(other, n)}
     expected = [one for document in text for one in covered_slowly(document, known, n)]
-    assert covered_by(joined(text), joined(other), n).tolist() == expected
+    matched = ngrams.longest_matches(joined(text), joined(other))
+    assert covered_by(matched, n).tolist() == expected
+
+
+@given(text=DOCUMENTS, other=DOCUMENTS, cut=st.integers(0, 6), block=st.integers(1, 5))
+def test_documents_of_a_corpus_are_found_in_units(text, other, cut, block):
+    corpus = CorpusInMemory.of([np.array(one, np.int32) for one in other], 0, 3)
+    sought, middle = SoughtDocuments(joined(text)), min(cut, len(other))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(duplicates, "BLOCK_DOCUMENTS", block)
+        found = sought.look(corpus, 0, middle) | sought.look(corpus, middle, len(other))
+    assert found.tolist() == [document in other for document in text]
 
 
 @given(st.lists(st.lists(st.integers(0, 1), max_size=8), min_size=1, max_size=30))

@@ -5,7 +5,6 @@ import math
 import numpy as np
 import pytest
 
-from retomaton_dist.analysis.documents import TokensByDocument
 from retomaton_dist.analysis.gains import Compared, describe_gains
 from retomaton_dist.analysis.groups import (
     Grouping,
@@ -13,10 +12,8 @@ from retomaton_dist.analysis.groups import (
     by_restart,
     in_steps,
     text_groupings,
-    token_counts,
 )
 from retomaton_dist.analysis.resampling import Resampling
-from tests.analysis.oracle import joined
 from tests.evaluation.scored import random_walked, scores_of
 
 DOCUMENTS = np.repeat([2, 3, 7, 9], [40, 1, 30, 29]).astype(np.int32)
@@ -104,21 +101,12 @@ def test_every_row_was_searched_for_or_restarted_or_walked_or_has_no_candidates(
 def test_the_match_before_a_token_is_that_of_the_token_before_in_its_document(tmp_path):
     scores = scores_of(tmp_path, DOCUMENTS, {}, np.random.default_rng(2))
     matched = np.random.default_rng(3).integers(1, 11, ROWS)
-    corpus = joined([[1, 1, 8], [3]])
-    groupings = text_groupings(scores, corpus, matched, {})
+    frequency = np.isin(scores.token, [1, 3, 8]) * 2
+    groupings = text_groupings(scores, frequency, matched, {})
     before = groupings[1].groups
     assert np.array_equal(before["0"], scores.position == 0)
     later = np.flatnonzero(before["10 or more"])
     assert (matched[later - 1] == 10).all()
-    frequency = groupings[0].groups["1 to 9"]
-    assert np.array_equal(frequency, np.isin(scores.token, [1, 3, 8]))
+    assert np.array_equal(groupings[0].groups["1 to 9"], frequency > 0)
     for grouping in groupings[:4]:
         assert (np.sum(list(grouping.groups.values()), axis=0) == 1).all(), grouping.title
-
-
-def test_tokens_are_counted_over_all_documents(monkeypatch):
-    from retomaton_dist.analysis import ngrams
-
-    monkeypatch.setattr(ngrams, "BLOCK_TOKENS", 2)
-    corpus: TokensByDocument = joined([[1, 1, 9], [3, 1]])
-    assert token_counts(corpus, 4).tolist() == [0, 3, 0, 1]

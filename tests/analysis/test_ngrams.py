@@ -7,7 +7,14 @@ from hypothesis import strategies as st
 
 from retomaton_dist.analysis import ngrams
 from retomaton_dist.analysis.documents import TokensByDocument
-from retomaton_dist.analysis.ngrams import gram_hashes, overlap, seen
+from retomaton_dist.analysis.ngrams import (
+    SoughtText,
+    gram_hashes,
+    longest_matches,
+    overlap_counts,
+    seen,
+)
+from storage.corpus_in_memory import CorpusInMemory
 from tests.analysis.oracle import grams, joined
 
 # Few tokens, so that n-grams often meet; empty documents are allowed.
@@ -20,9 +27,14 @@ def small_blocks(monkeypatch):
     monkeypatch.setattr(ngrams, "BLOCK_TOKENS", 5)
 
 
+def counts(text, corpus):
+    """How many n-grams both have."""
+    return overlap_counts(joined(text), longest_matches(joined(text), joined(corpus)))
+
+
 @given(text=TEXTS, corpus=TEXTS)
 def test_overlap_counts_types_and_occurrences_as_sets_of_tuples_do(text, corpus):
-    for row in overlap(joined(text), joined(corpus)).counts:
+    for row in counts(text, corpus):
         mine, known = grams(text, row["n"]), {*grams(corpus, row["n"])}
         assert row["types"] == len({*mine})
         assert row["types_seen"] == len({*mine} & known)
@@ -36,12 +48,13 @@ def test_seen_says_for_each_token_whether_its_ngram_is_in_the_corpus(text, corpu
     expected = [
         tuple(document[i : i + n]) in known for document in text for i in range(len(document))
     ]
-    assert seen(joined(text), joined(corpus), n).tolist() == expected
+    matched = longest_matches(joined(text), joined(corpus))
+    assert seen(joined(text), matched, n).tolist() == expected
 
 
 @given(text=TEXTS, corpus=TEXTS)
 def test_matches_end_with_each_token_and_are_the_longest(text, corpus):
-    found = overlap(joined(text), joined(corpus)).matched.tolist()
+    found = longest_matches(joined(text), joined(corpus)).tolist()
     expected = [
         max(
             (
@@ -58,8 +71,30 @@ def test_matches_end_with_each_token_and_are_the_longest(text, corpus):
 
 
 def test_ngrams_do_not_cross_the_end_of_a_document():
-    assert overlap(joined([[1, 2]]), joined([[1], [2]])).counts[1]["types_seen"] == 0
-    assert overlap(joined([[1], [2]]), joined([[1, 2]])).counts[1]["occurrences"] == 0
+    assert counts([[1, 2]], [[1], [2]])[1]["types_seen"] == 0
+    assert counts([[1], [2]], [[1, 2]])[1]["occurrences"] == 0
+
+
+FULL = st.lists(st.lists(st.integers(0, 3), min_size=2, max_size=12), min_size=1, max_size=5)
+
+
+@given(text=FULL, corpus=FULL, unit=st.integers(1, 40), prefix=st.sampled_from([0, None]))
+def test_units_find_together_what_one_reading_finds(text, corpus, unit, prefix):
+    opened = CorpusInMemory.of([np.array(one, np.int32) for one in corpus], prefix, 4)
+    sought, total = SoughtText(joined(text)), len(opened.tokens)
+    met = sought.nothing()
+    for first in range(0, total, unit):
+        found, last = sought.nothing(), min(first + unit, total)
+        reached = min(last + ngrams.LONGEST, total)
+        stretch = TokensByDocument.of_stretch(opened, first, reached)
+        sought.look(stretch, last - first, found)
+        met.add(found)
+    expected = longest_matches(joined(text), joined(corpus))
+    assert np.array_equal(sought.matched(met), expected)
+    everything = [token for document in corpus for token in document]
+    assert sought.frequency(met).tolist() == [
+        everything.count(token) for document in text for token in document
+    ]
 
 
 @given(st.lists(st.integers(0, 1), min_size=1, max_size=64), st.integers(1, 20))

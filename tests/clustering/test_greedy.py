@@ -1,5 +1,8 @@
 """Greedy merging against the published pseudo-code, and neighbours against all distances."""
 
+import tracemalloc
+from functools import partial
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -8,6 +11,7 @@ from hypothesis import strategies as st
 from retomaton_dist.clustering.greedy import exact_neighbours, merge, numbered, visits
 from retomaton_dist.clustering.products import Blocking
 from retomaton_dist.errors import DamagedStore
+from storage.scratch import mapped_zeros
 from tests.clustering.data import clouds, grids, squared_distances
 
 
@@ -56,12 +60,19 @@ def test_a_state_has_one_value_and_its_members_are_one_hop_away(case, seed, bloc
         assert entry in neighbours[found[entry]]
 
 
-@given(CASES)
-def test_states_are_numbered_by_representative(case):
+def listed(merged, block=1 << 16):
+    """State of each entry and representative of each state."""
+    found = numbered(merged, block)
+    states, representatives = np.concatenate([*found.states()]), [*found.representatives()]
+    assert found.count == len(np.concatenate(representatives))
+    return states, np.concatenate(representatives)
+
+
+@given(CASES, BLOCKS)
+def test_states_are_numbered_by_representative(case, block):
     neighbours, values = case
     found = merge(neighbours.__getitem__, values, 0)
-    states, representatives = numbered(found)
-    assert states.dtype == np.int32
+    states, representatives = listed(found, block)
     np.testing.assert_array_equal(representatives[states], found)
     np.testing.assert_array_equal(representatives, np.unique(found))
 
@@ -107,6 +118,25 @@ def test_neighbours_of_a_part_are_those_of_the_whole():
 def test_merging_repeated_text_halves_the_states():
     text = clouds(300, 300, 16)
     keys, values = np.concatenate([text, text]), np.tile(np.arange(300, dtype=np.int32), 2)
-    states, representatives = numbered(merge(exact_neighbours(keys, 1, Blocking()), values, 0))
+    states, representatives = listed(merge(exact_neighbours(keys, 1, Blocking()), values, 0))
     assert len(representatives) == 300
     assert np.array_equal(states[:300], states[300:])
+
+
+def test_merging_holds_a_block_in_memory_however_many_entries_there_are(tmp_path):
+    entries, block = 1 << 21, 1 << 13
+    values = np.zeros(entries, np.int32)
+    room = partial(mapped_zeros, tmp_path)
+
+    def next_two(part):
+        return np.stack([np.arange(part.start, part.stop) + step for step in (1, 2)], 1) % entries
+
+    merge(lambda part: next_two(part)[:, :1], values[:block], 0, block)
+    tracemalloc.start()
+    found = numbered(merge(next_two, values, 7, block, room), block, room)
+    count = sum(map(len, found.states()))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert count == entries
+    assert peak < entries, "bytes"
+    assert np.array_equal(found.merged, merge(next_two, values, 7, block))

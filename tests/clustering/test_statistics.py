@@ -5,19 +5,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retomaton_dist.clustering.statistics import (
-    giants_of,
-    histogram,
-    no_values,
-    see_values,
-    summarise,
-)
+from retomaton_dist.clustering import statistics
+from retomaton_dist.clustering.statistics import giants_of, histogram, see_members, summarise
 from tests.clustering.data import DIVISIONS, divided
 
 
 def made(count, vocabulary, seed):
     chosen = np.random.default_rng(seed)
-    return chosen.integers(0, 6, count, np.int32), chosen.integers(0, vocabulary, count, np.int32)
+    return chosen.integers(0, 6, count, np.uint32), chosen.integers(0, vocabulary, count, np.int32)
 
 
 CASES = st.builds(made, st.integers(1, 40), st.integers(1, 4), st.integers(0, 10**6))
@@ -26,21 +21,36 @@ CASES = st.builds(made, st.integers(1, 40), st.integers(1, 4), st.integers(0, 10
 @given(CASES, DIVISIONS)
 def test_states_with_several_values_are_counted(case, cuts):
     states, values = case
-    seen = no_values(6)
+    sizes, seen = np.zeros(6, np.int64), np.zeros(6, np.int64)
     for part in zip(divided(states, cuts), divided(values, cuts), strict=True):
-        see_values(seen, *part)
-    found = summarise(np.bincount(states, minlength=6), seen)
+        see_members(sizes, seen, *part)
+    assert sizes.tolist() == np.bincount(states, minlength=6).tolist()
+    found = summarise(sizes, seen)
     per_state = [len(set(values[states == state])) for state in set(states)]
     assert found.several_values == sum(count > 1 for count in per_state) / len(per_state)
 
 
 def test_sizes_are_summed_up():
     sizes = np.array([0, 1, 1, 4, 0, 10])
-    found = summarise(sizes, no_values(6), inertia=32.0, distances=20.0)
+    found = summarise(sizes, np.zeros(6, np.int64), inertia=32.0, distances=20.0)
     assert (found.states, found.entries, found.empty) == (6, 16, 2)
     assert (found.smallest, found.median, found.largest) == (1, 2.5, 10)
     assert found.p99 == pytest.approx(np.quantile([1, 1, 4, 10], 0.99))
     assert (found.inertia, found.mean_distance) == (32.0, 1.25)
+
+
+@given(st.lists(st.integers(0, 5000), min_size=1, max_size=60).filter(any), st.integers(1, 61))
+def test_the_figures_are_those_of_all_sizes_however_many_are_looked_at_together(sizes, block):
+    counts = np.array(sizes)
+    filled, largest = counts[counts > 0], np.argsort(-counts, kind="stable")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(statistics, "BLOCK", block)
+        found = summarise(counts, np.zeros(len(counts), np.int64))
+    quantiles = np.quantile(filled, 0.5), np.quantile(filled, 0.99)
+    assert (found.median, found.p99) == quantiles
+    assert (found.smallest, found.largest) == (filled.min(), filled.max())
+    giants = [one for one in largest if counts[one] > max(2, counts.sum() / 100)]
+    assert [giant.state for giant in found.giants] == giants
 
 
 def test_giants_are_reported_with_their_share():

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from retomaton_dist.methods import token_statistics
-from retomaton_dist.methods.token_statistics import TokenStatistics
+from retomaton_dist.methods.token_statistics import TokenStatistics, count_pairs, count_ways
 from storage.corpus import Corpus
 
 VOCABULARY = 5
@@ -28,14 +28,18 @@ def in_memory(listed, prefix):
     return made
 
 
-@given(documents, st.integers(1, 7), st.booleans())
+@given(documents, st.integers(1, 7), st.integers(1, 20), st.booleans())
 @settings(max_examples=60)
-def test_counts_are_those_of_dicts_whatever_the_blocks(listed, block, prefixed):
+def test_counts_are_those_of_dicts_whatever_the_blocks_and_units(listed, block, unit, prefixed):
     listed = listed if prefixed else [[0, *tokens] for tokens in listed]
     corpus = in_memory(listed, 0 if prefixed else None)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(token_statistics, "BLOCK", block)
-        found = TokenStatistics.of_corpus(corpus, VOCABULARY)
+        cuts = range(0, corpus.entries, unit)
+        parts = [count_pairs(corpus, cut, min(cut + unit, corpus.entries)) for cut in cuts]
+        ways_found = count_ways([pairs for _, pairs in parts], VOCABULARY)
+    followed = sum(counts for counts, _ in parts)
+    found = TokenStatistics.of_counts(followed, ways_found, VOCABULARY)
     seen, ways = defaultdict(int), defaultdict(set)
     for tokens in listed:
         before = VOCABULARY
@@ -46,3 +50,9 @@ def test_counts_are_those_of_dicts_whatever_the_blocks(listed, block, prefixed):
     every = range(VOCABULARY + 1)
     assert found.frequencies == pytest.approx(np.log1p([seen[token] for token in every]))
     assert found.fertilities == pytest.approx(np.log1p([len(ways[token]) for token in every]))
+
+
+def test_tokens_that_the_model_alone_knows_are_never_followed_and_the_start_stays_last():
+    found = TokenStatistics.of_counts(np.array([1, 2, 3]), np.array([1, 1, 2]), 4)
+    assert found.frequencies == pytest.approx(np.log1p([1, 2, 0, 0, 3]))
+    assert found.of(np.array([-1, 0, 3])) == pytest.approx(np.log1p([[3, 2], [1, 1], [0, 0]]))

@@ -1,6 +1,7 @@
 """The stages `codec` and `compile`: a clustering becomes the same automaton however it is run."""
 
 import shutil
+import tracemalloc
 from dataclasses import replace
 
 import numpy as np
@@ -11,8 +12,12 @@ from hypothesis import strategies as st
 import retomaton_dist as rd
 from retomaton_dist.automaton.automaton import Automaton
 from retomaton_dist.automaton.layout import slot_order
-from retomaton_dist.automaton.pieces import pieces
+from retomaton_dist.automaton.pieces import pieces, ranges_within, runs_within
 from retomaton_dist.errors import BadInput, DamagedStore, NotAStore, StageMissing
+from retomaton_dist.stages.compile import CompilePlan
+from retomaton_dist.stages.compile_worker import Blueprint
+from storage import columns, files
+from storage.automaton import AutomatonShape
 from storage.errors import ConfigMismatch
 from storage.store import Store, writing
 from storage.verify import verify
@@ -252,3 +257,36 @@ def test_the_command_says_what_was_made(small_store, tmp_path, command):
     done = command("compile", path, "--code-size", 4, "--progress", "none")
     assert done.returncode == 0
     assert "37 states over" in done.stdout
+
+
+@given(st.lists(st.integers(0, 9), min_size=1, max_size=40), st.integers(1, 12), st.integers(1, 41))
+def test_states_are_cut_into_units_alike_however_their_sizes_are_read(sizes, most, block):
+    counts = np.array(sizes)
+    offsets = np.concatenate([[0], np.cumsum(counts)])
+    blocks = (counts[first : first + block] for first in range(0, len(counts), block))
+    assert list(runs_within(blocks, most)) == [
+        (first, last, offsets[last] - offsets[first], offsets[first])
+        for first, last in ranges_within(offsets, most)
+    ]
+
+
+def test_compiling_without_clusters_holds_no_number_per_state(store):
+    rd.cluster(store, algorithm="none", workers=0, progress="none")
+    many = 1 << 25
+    states = replace(Store.open(store).states("none"), count=many)
+    shape = AutomatonShape(many, many, DIMENSION, "fp16", 0, 0)
+    blueprint = Blueprint(Store.open(store), "none", states, shape, None, 1 << 20)
+    plan = CompilePlan(blueprint, "none", None)
+    tracemalloc.start()
+    ordered = [unit for unit in plan.units if unit.kind == "order"]
+    written = blueprint.write_small()
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 2 * many, "bytes"
+    assert [(unit.first, unit.slot, unit.entries) for unit in ordered] == [
+        (first, first, 1 << 20) for first in range(0, many, 1 << 20)
+    ]
+    path = blueprint.folder / "offsets.arrow"
+    assert written["offsets"] == files.digest_of(path)
+    offsets = columns.map_columns(path, {"offsets": np.uint32})["offsets"]
+    assert np.array_equal(offsets, np.arange(many + 1))

@@ -163,12 +163,14 @@ def test_brackets_inside_brackets_without_end(small, deep):
 @pytest.mark.parametrize(
     ("column", "wrong"), [("length", [0, 5]), ("first_entry", [0, 9]), ("length", [2**62, 2**62])]
 )
-def test_documents_that_do_not_follow_each_other(small, column, wrong):
+@pytest.mark.parametrize("block", [1, 1 << 18])
+def test_documents_that_do_not_follow_each_other(small, column, wrong, block, monkeypatch):
     """Written by a stage of its own, so that every digest fits."""
     import pyarrow as pa
 
     from storage import columns, corpus
 
+    monkeypatch.setattr(corpus, "BLOCK_DOCUMENTS", block)
     with hostile_copy(small) as path:
         batch = columns.map_batch(path / corpus.DOCUMENTS)
         place = batch.schema.get_field_index(column)

@@ -1,0 +1,135 @@
+"""The stage `statistics`: how often each token of a corpus is followed, and by how many others.
+
+Methods that learn when to search look it up. Units count stretches of the corpus; the pairs of
+neighbours that they met are joined without being loaded whole.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from retomaton_dist.methods.token_statistics import TokenStatistics, count_pairs, count_ways
+from retomaton_dist.stages.runner import Done, Plan
+from storage import columns
+from storage.canonical import Json
+from storage.checked import check_stage
+from storage.corpus import DOCUMENTS, TOKENS
+from storage.guarded import GuardedReader
+from storage.records import Record
+from storage.sending import WithoutCaches
+from storage.store import Store
+
+STAGE = "statistics"
+COLUMNS = {"followed": np.int64, "ways": np.int64}
+UNIT_ENTRIES = 1 << 22
+CHECK = range(0)
+"""The payload of the unit that looks whether the corpus is sound."""
+
+
+@dataclass(frozen=True)
+class StatisticsPlan(Plan[range], WithoutCaches):
+    """A store with a corpus, and the store that is to hold what is counted: itself, or another."""
+
+    store: Store
+    holder: Path
+
+    merges = True
+
+    @property
+    def name(self) -> str:
+        """There is one per corpus."""
+        return STAGE
+
+    @property
+    def reads(self) -> list[Path]:  # type: ignore[override]
+        """The store with the corpus."""
+        return [self.store.path.resolve()]
+
+    @cached_property
+    def config(self) -> Json:
+        """The corpus by its contents."""
+        return {"corpus": self.store.stage("tokenize").digest}
+
+    @cached_property
+    def units(self) -> list[range]:
+        """A look at the corpus's bytes; then entries first..last-1."""
+        total = self.store.corpus().entries
+        firsts = range(0, total, UNIT_ENTRIES)
+        return [CHECK, *(range(first, min(first + UNIT_ENTRIES, total)) for first in firsts)]
+
+    @cached_property
+    def work(self) -> list[float]:
+        """Entries of each unit."""
+        return [float(len(unit)) for unit in self.units]
+
+    @property
+    def rounds(self) -> Sequence[Sequence[int]]:
+        """The check comes first."""
+        return [[0], range(1, len(self.units))]
+
+    def worker(self) -> Callable[[], "StatisticsWorker"]:
+        """Counts entries."""
+        return partial(StatisticsWorker, self)
+
+    def finish(self, units: Sequence[Record]) -> Done:
+        """Add up what units have counted, and join their pairs."""
+        corpus = self.store.corpus()
+        followed, pairs = np.zeros(corpus.vocabulary + 1, np.int64), []
+        for unit in range(1, len(units)):
+            followed += self.part(unit, "counts")
+            pairs.append(self.part(unit, "pairs"))
+        ways, path = count_ways(pairs, corpus.vocabulary), f"{STAGE}/tokens.arrow"
+        named = {"followed": followed, "ways": ways}
+        digest = columns.write_columns(self.holder / path, named)
+        facts = {"tokens": int((followed[:-1] > 0).sum()), "pairs": int(ways.sum())}
+        return Done({path: digest}, facts)
+
+    def part_path(self, unit: int, kind: str) -> Path:
+        """Where a unit leaves its counts or pairs."""
+        return self.holder / STAGE / "parts" / f"unit-{unit:05d}.{kind}.arrow"
+
+    def part(self, unit: int, kind: str) -> NDArray[np.int64]:
+        """What a unit has left, mapped."""
+        found = columns.map_columns(self.part_path(unit, kind), {kind: np.int64})
+        return found[kind]
+
+    def scratch(self) -> Sequence[Path]:
+        """What units have counted."""
+        return (self.holder / STAGE / "parts",)
+
+
+class StatisticsWorker:
+    """Counts stretches of the corpus."""
+
+    def __init__(self, plan: StatisticsPlan) -> None:
+        self._plan, self._corpus = plan, plan.store.corpus()
+
+    def run(self, number: int, payload: range) -> Done:
+        """Write the counts and the pairs of the unit's entries."""
+        if payload == CHECK:
+            GuardedReader(self._plan.store).check_files("tokenize", (TOKENS, DOCUMENTS))
+            return Done()
+        counts, pairs = count_pairs(self._corpus, payload.start, payload.stop)
+        written = {}
+        for kind, found in (("counts", counts), ("pairs", pairs)):
+            path = self._plan.part_path(number, kind)
+            digest = columns.write_columns(path, {kind: found})
+            written[path.relative_to(self._plan.holder).as_posix()] = digest
+        return Done(written)
+
+
+def is_counted(store: Store) -> bool:
+    """Whether a store says how its corpus's tokens go on."""
+    stage = store.manifest.stages.get(STAGE)
+    return stage is not None and stage.done
+
+
+def read_statistics(holder: Store, vocabulary: int) -> TokenStatistics:
+    """What the stage has counted, compared with its digests first."""
+    check_stage(holder, STAGE)
+    found = columns.map_columns(holder.path / STAGE / "tokens.arrow", COLUMNS)
+    return TokenStatistics.of_counts(found["followed"], found["ways"], vocabulary)
