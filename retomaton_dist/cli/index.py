@@ -37,6 +37,6 @@ COMMAND = Command(
         fixed search parameters instead of tuned ones:
           retomaton index law.store --parameters nprobe=32
 
-        killed? the same command again does only the shards that are missing.
+        killed? the same command again does only what is missing.
     """,
 )

@@ -5,7 +5,7 @@ codes and their numbers, which is what FAISS's own files end with. So a shard is
 as FAISS writes it, and behind it the blocks' lists, woven together run after run of cells: the
 bytes that FAISS would write had all entries been added to one index, with a run of cells in memory
 and every block read once, from its beginning to its end. FAISS's on-disk merge leaves a second
-file, whose place is written into the first: a store could then not be moved.
+file, whose place is written into the first: `read_index` would refuse a store that was moved.
 """
 
 import hashlib

@@ -213,7 +213,7 @@ class IndexPlan(Plan[IndexUnit]):
         if self.cells is not None:
             self.cells.run(GuardedReader(self.store), session)
         elif self.recipe.sample:
-            say(f"note: {self.layout.factory} is trained by one worker: it has no parts for more")
+            say(f"note: {self.layout.factory} is trained by one worker, not in parts")
 
     def to_do(self, missing: set[int]) -> set[int]:
         """Parts of what is missing are made anew if they were cleaned away."""

@@ -1,17 +1,21 @@
-"""Search: sharded against unsharded FAISS, the service against one process, and memory.
+"""Search: sharded against unsharded FAISS, the service against one process, training, and memory.
 
-    python -m tests.benchmarks.search [--entries 200000] [--repeats 7]
+    python -m tests.benchmarks.search [--entries 200000] [--repeats 7] [--only training]
 
 All ratios come from one run whose repeats are interleaved; the fastest of each counts.
 """
 
 import argparse
 import contextlib
+import itertools
+import math
 import os
 import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -19,11 +23,13 @@ import ray
 
 import retomaton_dist as rd
 from retomaton_dist.runtime.search_service import SearchService
-from retomaton_dist.search.layout import IndexFiles
+from retomaton_dist.runtime.session import Session
+from retomaton_dist.search.division import UNDIVIDED
+from retomaton_dist.search.layout import IndexFiles, Layout
 from retomaton_dist.search.library import faiss
-from retomaton_dist.settings import IndexSettings
+from retomaton_dist.settings import IndexSettings, WorkerSettings
 from retomaton_dist.stages.index import plan_index
-from retomaton_dist.stages.runner import Recorder, Ticket
+from retomaton_dist.stages.runner import Recorder, Ticket, run_stage
 from storage.store import Store, writing
 from tests.conftest import ROOT
 from tests.search.made import make_store
@@ -128,25 +134,78 @@ def resident(status, tiny_status):
 
 
 @contextlib.contextmanager
-def planned_index(path, shards):
-    """An index that is planned but not built, and what does single units of it without Ray."""
-    settings = IndexSettings(name="memory", factory="IVF256,SQ8", shards=shards, sample=10_240)
+def planned_index(path, settings, division=None):
+    """An index that is planned but not built, and what makes workers for it."""
     plan = plan_index(Store.open(path), settings, 1)
+    if division is not None:
+        plan = replace(plan, recipe=replace(plan.recipe, division=division))
     with writing(path) as writer:
         writer.begin(plan.name, plan.config, len(plan.units), {})
         ticket = Ticket(writer.path.resolve(), writer.token, plan.name, plan.config_hash, 0)
-        yield plan, Recorder(ticket, plan.worker())
+        yield plan, partial(Recorder, ticket, plan.worker())
+
+
+def train(path, name, factory, session, division=None):
+    """Train an index and nothing else; return the seconds that it took."""
+    settings = IndexSettings(name=name, factory=factory, recall_queries=8)
+    with planned_index(path, settings, division) as (plan, make):
+        start = time.perf_counter()
+        plan.lead(session)
+        with session.pool(make, gpu=False) as pool:
+            for group in plan.rounds[:3]:
+                units = [(number, plan.units[number]) for number in group]
+                list(pool.run(units, list(group)))
+        return time.perf_counter() - start
+
+
+def training(path, entries, factory, repeats):
+    """One worker, two workers, and FAISS as a whole; warmed up, taking turns."""
+    make_store(path, made_keys(entries), [100] * (entries // 100))
+    best = {}
+    ways = {"1 worker": (1, None), "2 workers": (2, None), "FAISS, whole": (1, UNDIVIDED)}
+    for repeat in range(repeats):
+        for way, (workers, division) in ways.items():
+            with Session(WorkerSettings(workers=workers, progress="none")) as session:
+                for turn in ("warm", "timed"):
+                    name = f"{turn}-{repeat}-{workers}{'-whole' * (division is not None)}"
+                    seconds = train(path, name, factory, session, division)
+            best[way] = min(best.get(way, math.inf), seconds)
+    for way, seconds in best.items():
+        print(f"  {way:<13} {seconds:7.2f} s")
+    print(f"  2 workers / 1 worker: {best['1 worker'] / best['2 workers']:.2f}")
+
+
+def recall(path, factory):
+    """Recall at equal nprobe: trained in parts, and by FAISS as a whole."""
+    for name, division in (("parts", None), ("whole", UNDIVIDED)):
+        settings = IndexSettings(name=name, factory=factory, target_recall=1.0)
+        plan = plan_index(Store.open(path), settings, 1)
+        if division is not None:
+            plan = replace(plan, recipe=replace(plan.recipe, division=division))
+        with (
+            Session(WorkerSettings(workers=2, progress="none")) as session,
+            writing(path) as writer,
+        ):
+            run_stage(writer, plan, session)
+        tried = Layout.read(path, name).recall["tried"]
+        shown = ", ".join(f"{at} {value:.3f}" for at, value in tried.items())
+        print(f"  {name}: {shown}", flush=True)
 
 
 def fill_shard(path, shards):
-    """Fill shard 0 in this process and print its peak; the kernel counts mapped keys as well."""
-    with planned_index(path, shards) as (plan, recorder):
-        before = peak_bytes()
+    """Make shard 0 in this process and print the peaks; the kernel counts mapped keys as well."""
+    settings = IndexSettings(name="memory", factory="IVF256,SQ8", shards=shards, sample=10_240)
+    with planned_index(path, settings) as (plan, make):
+        recorder, before = make(), peak_bytes()
+        for number in plan.parts.block_numbers(0):
+            recorder.run((number, plan.units[number]))
+        filled = peak_bytes()
         recorder.run((0, plan.units[0]))
     size = (Path(path) / "index/memory/shard-00000.faiss").stat().st_size
     print(
-        f"  {plan.layout.entries:>9,} entries in {shards} shards: peak {peak_bytes() / 1e6:.0f} "
-        f"MB, of which {before / 1e6:.0f} MB before filling; shard {size / 1e6:.0f} MB",
+        f"  {plan.layout.entries:>9,} entries in {shards} shards: peak {filled / 1e6:.0f} MB after "
+        f"filling {len(plan.parts.block_numbers(0))} blocks, {peak_bytes() / 1e6:.0f} MB after "
+        f"merging, {before / 1e6:.0f} MB before; shard {size / 1e6:.0f} MB",
         flush=True,
     )
 
@@ -158,37 +217,64 @@ def peak_bytes():
 
 
 def build_memory(folder, entries):
-    """Twice: shards of the same size, of stores that differ by four."""
-    for times, shards in ((1, 2), (4, 8)):
+    """Shards of the same size of stores that differ by four, and one of four times the size."""
+    for number, (times, shards) in enumerate(((1, 2), (4, 8), (4, 2))):
         count = entries * times
-        path = make_store(folder / f"m{times}.store", made_keys(count), [100] * (count // 100))
-        with planned_index(path, shards) as (plan, recorder):
-            [training], _ = plan.rounds
-            recorder.run((training, plan.units[training]))
+        keys, lengths = made_keys(count), [100] * (count // 100)
+        path = make_store(folder / f"m{number}.store", keys, lengths)
+        settings = IndexSettings(name="memory", factory="IVF256,SQ8", shards=shards, sample=10_240)
+        with (
+            planned_index(path, settings) as (plan, make),
+            Session(WorkerSettings(workers=0, progress="none")) as session,
+        ):
+            plan.lead(session)
+            recorder = make()
+            for unit in itertools.chain(*plan.rounds[:3]):
+                recorder.run((unit, plan.units[unit]))
         script = f"from tests.benchmarks.search import fill_shard as f; f({str(path)!r}, {shards})"
         environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
         subprocess.run([sys.executable, "-c", script], cwd=ROOT, env=environment, check=True)
 
 
+def search(folder, entries, repeats):
+    """Throughput, what the service adds, and what its actors hold."""
+    store = build(folder / "large.store", entries, 2, 512)
+    tiny = build(folder / "tiny.store", 4000, 2, 32)
+    print(f"search: {entries:,} x {DIMENSION}, IVF512,SQ8, nprobe {PROBES}, k {K}")
+    status, local_seconds = throughput(store, repeats)
+    tiny_status = transport(tiny, local_seconds, repeats)
+    print("resident memory of search actors")
+    resident(status, tiny_status)
+
+
 def main():
-    """Run all four measurements."""
+    """Run all measurements, or one kind of them."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--entries", type=int, default=200_000)
     parser.add_argument("--repeats", type=int, default=7)
+    parser.add_argument("--factory", default="IVF1024,SQ8")
+    parser.add_argument("--only", choices=("search", "training", "recall", "memory"))
     chosen = parser.parse_args()
+    wanted = [chosen.only] if chosen.only else ["search", "training", "recall", "memory"]
+    entries, factory = chosen.entries, chosen.factory
     ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        store = build(folder / "large.store", chosen.entries, 2, 512)
-        tiny = build(folder / "tiny.store", 4000, 2, 32)
-        print(f"search: {chosen.entries:,} x {DIMENSION}, IVF512,SQ8, nprobe {PROBES}, k {K}")
-        status, local_seconds = throughput(store, chosen.repeats)
-        tiny_status = transport(tiny, local_seconds, chosen.repeats)
-        print("resident memory of search actors")
-        resident(status, tiny_status)
+        path = folder / "trained.store"
+        if "search" in wanted:
+            search(folder, entries, chosen.repeats)
+        if "training" in wanted:
+            print(f"training {factory} of {entries:,} x {DIMENSION}")
+            training(path, entries, factory, 1 + chosen.repeats // 4)
+        if "recall" in wanted:
+            print(f"recall of {factory} over {entries:,} x {DIMENSION}")
+            if not path.exists():
+                make_store(path, made_keys(entries), [100] * (entries // 100))
+            recall(path, factory)
         ray.shutdown()
-        print("memory of filling a shard")
-        build_memory(folder, chosen.entries // 4)
+        if "memory" in wanted:
+            print("memory of making a shard")
+            build_memory(folder, entries // 4)
 
 
 if __name__ == "__main__":
