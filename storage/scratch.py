@@ -1,8 +1,8 @@
 """Arrays on disk that a stage needs and nobody keeps: mapped, so that they may exceed memory.
 
 `ScratchArray`: many writers fill it in any order, many readers map it. Whoever writes rows says so
-elsewhere, when they are durable. `mapped_zeros`: one process reads and writes it as it likes. Whoever
-owns the folder removes them.
+elsewhere, when they are durable. `mapped_zeros`: one process reads and writes it as it likes.
+Whoever owns the folder removes them.
 """
 
 import os

@@ -19,6 +19,7 @@ from retomaton_dist.generation.drafting import (
     from_walk,
 )
 from retomaton_dist.generation.drafts import TextStanding, Verified
+from retomaton_dist.generation.span_search import AHEAD, SearchNeed
 from retomaton_dist.settings import WalkSettings
 from tests.automaton.make import make, random_corpus
 from tests.automaton.oracle import Corpus
@@ -152,6 +153,27 @@ def test_no_more_is_drafted_than_there_is_room_for():
         standing([[5, 6, 7, 5], [5, 6, 7, 5]], room=[2, 0])
     )
     assert tokens.tolist() == [[6, 7], [-1, -1]]
+
+
+@pytest.mark.parametrize(("drawn", "likelier"), [(6, True), (9, False)])
+def test_a_guess_that_was_not_drafted_is_compared_with_what_came(drawn, likelier):
+    learnt, kind = Learnt(), (np.array([[1]]), np.array([[1.0]]))
+    drafting, nothing = Drafting(None, learnt), np.array([0])
+    before = learnt.text.expected(*kind)[0, 0]
+    for _ in range(3):
+        assert drafting.draft(standing([[5, 6, 7, 5]])).size == 0
+        came = np.array([drawn], np.int32)
+        drafting.learn(Verified(nothing, nothing, came, 1, 0.01, 0.01))
+    assert (learnt.text.expected(*kind)[0, 0] > before) == likelier
+
+
+def test_searches_go_ahead_while_most_of_them_are_needed():
+    need = SearchNeed(believed=0.5)
+    assert need.ahead == 1
+    need.note(20, 20)
+    assert need.ahead == AHEAD
+    need.note(40, 0)
+    assert need.ahead == 1
 
 
 def test_the_source_that_stands_is_taken_and_the_other_one_left():
