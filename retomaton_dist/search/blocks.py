@@ -33,23 +33,23 @@ _NO_LISTS = 32
 
 
 @dataclass(frozen=True)
-class Encoded:
+class CellCodes:
     """Keys as an index stores them: the cell and the code of each."""
 
     cells: NDArray[np.int64]
     codes: Bytes
 
 
-def encode(index: Any, keys: NDArray[np.float32]) -> Encoded:
+def encode(index: Any, keys: NDArray[np.float32]) -> CellCodes:
     """The cells and codes that adding these keys would store."""
     ivf, found = ivf_of(index), index.sa_encode(keys)
     width = found.shape[1] - ivf.code_size
     cells = np.zeros((len(found), NUMBER_BYTES), np.uint8)
     cells[:, :width] = found[:, :width]
-    return Encoded(cells.view("<i8")[:, 0], np.ascontiguousarray(found[:, width:]))
+    return CellCodes(cells.view("<i8")[:, 0], np.ascontiguousarray(found[:, width:]))
 
 
-def write_block(path: Path, cells: int, first: int, parts: Sequence[Encoded]) -> FileDigest:
+def write_block(path: Path, cells: int, first: int, parts: Sequence[CellCodes]) -> FileDigest:
     """Write the block of the entries that begin with `first`, given in order."""
     cell = np.concatenate([part.cells for part in parts])
     sizes = np.bincount(cell, minlength=cells)
