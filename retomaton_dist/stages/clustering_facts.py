@@ -11,7 +11,7 @@ from retomaton_dist.stages.runner import Done
 from storage import states
 from storage.canonical import Json
 from storage.files import FileDigest
-from storage.scratch import mapped_zeros
+from storage.room import mapped_zeros
 from storage.states import States
 from storage.windows import Windows
 

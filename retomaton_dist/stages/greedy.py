@@ -29,7 +29,7 @@ from storage.canonical import Json
 from storage.columns import write_blocks
 from storage.guarded import GuardedReader
 from storage.records import Record
-from storage.scratch import mapped_zeros
+from storage.room import mapped_zeros
 from storage.states import States
 from storage.store import Store
 from storage.windows import Windows
