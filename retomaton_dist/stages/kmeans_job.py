@@ -20,6 +20,9 @@ from storage.scratch import ScratchArray
 from storage.sending import WithoutCaches
 
 UNIT_ROWS = 1 << 18
+LEAST_UNIT_ROWS = 1 << 13
+# Of rows, and of ranges of states: enough to keep some workers busy where there is little to do.
+LEAST_UNITS = 16
 SUMS_MEMORY = 256 << 20
 
 
@@ -49,12 +52,14 @@ class TrainingJob(WithoutCaches):
     @property
     def unit_rows(self) -> int:
         """Rows of a unit: so many that their sums fit, were each of another state."""
-        return max(1, min(UNIT_ROWS, SUMS_MEMORY // (8 * self.dimension)))
+        wanted = max(LEAST_UNIT_ROWS, -(-self.recipe.rows // LEAST_UNITS))
+        return max(1, min(UNIT_ROWS, wanted, SUMS_MEMORY // (8 * self.dimension)))
 
     @property
     def range_states(self) -> int:
         """States whose sums are reduced at once, with room for the means that come of them."""
-        return max(1, SUMS_MEMORY // (32 * self.dimension))
+        wanted = -(-self.recipe.states // LEAST_UNITS)
+        return max(1, min(wanted, SUMS_MEMORY // (32 * self.dimension)))
 
     @property
     def copies_rows(self) -> bool:
@@ -118,7 +123,11 @@ class TrainingJob(WithoutCaches):
 
 def training_files(folder: Path, config_hash: str) -> TrainingFiles:
     """The files of a training in a folder, bound to its config and to how units are cut."""
-    cut = {"unit_rows": UNIT_ROWS, "sums_memory": SUMS_MEMORY}
+    cut = {
+        "unit_rows": [LEAST_UNIT_ROWS, UNIT_ROWS],
+        "least_units": LEAST_UNITS,
+        "sums_memory": SUMS_MEMORY,
+    }
     return TrainingFiles(folder, content_hash({"config": config_hash, **cut}))
 
 
