@@ -21,6 +21,7 @@ from storage.sending import WithoutCaches
 
 UNIT_ROWS = 1 << 18
 LEAST_UNIT_ROWS = 1 << 13
+LEAST_RANGE_STATES = 1 << 12
 # Of rows, and of ranges of states: enough to keep some workers busy where there is little to do.
 LEAST_UNITS = 16
 SUMS_MEMORY = 256 << 20
@@ -58,7 +59,7 @@ class TrainingJob(WithoutCaches):
     @property
     def range_states(self) -> int:
         """States whose sums are reduced at once, with room for the means that come of them."""
-        wanted = -(-self.recipe.states // LEAST_UNITS)
+        wanted = max(LEAST_RANGE_STATES, -(-self.recipe.states // LEAST_UNITS))
         return max(1, min(wanted, SUMS_MEMORY // (32 * self.dimension)))
 
     @property
@@ -125,6 +126,7 @@ def training_files(folder: Path, config_hash: str) -> TrainingFiles:
     """The files of a training in a folder, bound to its config and to how units are cut."""
     cut = {
         "unit_rows": [LEAST_UNIT_ROWS, UNIT_ROWS],
+        "range_states": LEAST_RANGE_STATES,
         "least_units": LEAST_UNITS,
         "sums_memory": SUMS_MEMORY,
     }

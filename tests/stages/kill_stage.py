@@ -39,7 +39,7 @@ def cluster_in_levels(path):
     """K-means whose cells have cells, in units of a few hundred rows."""
     two_level.PLAIN_WORK = two_level.PLAIN_STATES = 0
     two_level.MANY_STATES, two_level.CELL_STATES = 20, 5
-    kmeans_job.UNIT_ROWS = 800
+    kmeans_job.UNIT_ROWS, kmeans_job.LEAST_RANGE_STATES = 800, 1
     cluster_here(path, name="levels", states=45, sample=2000, iterations=2)
 
 

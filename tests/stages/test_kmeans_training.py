@@ -37,6 +37,7 @@ UNIT = 700
 def small_units(monkeypatch):
     """Several units of several chunks in every round."""
     monkeypatch.setattr(kmeans_job, "UNIT_ROWS", UNIT)
+    monkeypatch.setattr(kmeans_job, "LEAST_RANGE_STATES", 1)
 
 
 @pytest.fixture
