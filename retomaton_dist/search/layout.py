@@ -94,7 +94,7 @@ class Layout:
         except OSError as error:
             raise DamagedStore(f"{path} cannot be read: {error.strerror}; {_REMEDY}") from error
         form, version = value.pop("format", None), value.pop("version", None)
-        if form != FORMAT or version not in UNTOLD:
+        if form != FORMAT or version not in list(UNTOLD):
             raise DamagedStore(f"{path} was written by another or newer program; upgrade")
         value = {**UNTOLD[version], **value}
         check_shape(str(path), value, _LAYOUT)
