@@ -51,8 +51,8 @@ def test_an_entry_of_64_code_bytes_costs_at_most_96():
 @pytest.mark.parametrize("kind", [np.uint32, np.int64])
 def test_no_next_slot_is_minus_one_in_either_type(kind):
     none = int(np.array(-1).astype(kind))
-    slots, entries, nexts = np.array([2, 0, 1], kind), np.arange(3), np.full(3, none, kind)
-    link(np.array([1, -1, 0]), slots, entries, entries, nexts)
+    slots, places, nexts = np.array([2, 0, 1], kind), np.arange(3), np.full(3, none, kind)
+    link(np.array([1, -1, 0]), slots, places, nexts)
     assert nexts.tolist() == [0, none, 2]
 
 
