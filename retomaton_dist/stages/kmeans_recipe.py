@@ -14,6 +14,9 @@ from storage.datastore import Shape
 
 ENTRIES_PER_STATE = 100
 SAMPLE_PER_STATE = 256
+# Of multiplications, and of numbers that digests are compared of: a few seconds of one core.
+ALONE_WORK = 10**11
+ALONE_NUMBERS = 10**9
 # Multiplications that a core does in some ten seconds: up to there, more rows cost nobody much.
 SMALL_WORK = 2 * 10**11
 
@@ -61,3 +64,10 @@ def recipe_of_cells(recipe: Recipe, dimension: int) -> Recipe:
     if not cells_have_cells(recipe.states):
         return Recipe(count, settings.split_iterations, rows, recipe.seed, two_level=False)
     return recipe_of(count, settings.split_iterations, rows, recipe.seed, dimension)
+
+
+def is_for_one(recipe: Recipe, shape: Shape) -> bool:
+    """Whether one worker is done with a k-means before several would have begun."""
+    work = recipe.rows * recipe.states * recipe.iterations * shape.dimension
+    small = work <= ALONE_WORK and shape.entries * shape.dimension <= ALONE_NUMBERS
+    return small and not recipe.two_level

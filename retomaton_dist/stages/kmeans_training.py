@@ -28,10 +28,11 @@ from retomaton_dist.stages.kmeans_job import (
     open_trained,
     save_offsets,
 )
-from retomaton_dist.stages.kmeans_recipe import Recipe, recipe_of_cells
+from retomaton_dist.stages.kmeans_recipe import Recipe, is_for_one, recipe_of_cells
 from retomaton_dist.stages.kmeans_units import (
     AssignRows,
     CopyRows,
+    FindCells,
     MoveRange,
     PlaceRows,
     SeeCells,
@@ -82,9 +83,9 @@ def _job(
 
 
 def _train_cells(session: Session, job: TrainingJob) -> None:
-    """Find the cells by a k-means of their own, if there are to be any."""
-    if job.recipe.two_level:
-        recipe = recipe_of_cells(job.recipe, job.dimension)
+    """Find the cells by a k-means of their own, if there are to be any, and many."""
+    recipe = recipe_of_cells(job.recipe, job.dimension)
+    if job.recipe.two_level and not is_for_one(recipe, job.reader.shape):
         train_centroids(session, job.reader, recipe, job.files.of_cells, job.blocking)
 
 
@@ -189,6 +190,10 @@ def _entry_units(job: TrainingJob) -> list[tuple[int, int]]:
 
 def _begin_in_cells(job: TrainingJob, run: Run) -> TrainingState:
     """Order the rows by their nearest cells, and split every cell into states."""
+    if job.files.of_cells.load() is None:
+        finding = [FindCells(0, 0, job.reader.shape.entries)]
+        run(finding)
+        job.files.of_cells.save(_state_of(_facts_of(job, finding), levels=1))
     if not job.files.layout.exists():
         _order_rows(job, run)
     shutil.rmtree(job.files.near, ignore_errors=True)

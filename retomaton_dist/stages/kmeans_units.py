@@ -1,6 +1,6 @@
 """The units of a k-means: small, stateless, and done again by anybody if their worker is lost.
 
-    to order the rows     SeeCells, PlaceRows (or CopyRows, where there are no cells)
+    to order the rows     FindCells, SeeCells, PlaceRows (or CopyRows, where there are no cells)
     to begin              WeighCells, SplitCells
     in every iteration    AssignRows, then MoveRange: each key is read once, each sum added once
 
@@ -23,6 +23,7 @@ from retomaton_dist.clustering.cell_order import (
     weigh,
 )
 from retomaton_dist.clustering.cells import cell_finder
+from retomaton_dist.clustering.draw import drawn
 from retomaton_dist.clustering.lloyd import cluster_rows
 from retomaton_dist.clustering.moving import moved_centroids
 from retomaton_dist.clustering.sums import digits_of
@@ -30,6 +31,7 @@ from retomaton_dist.clustering.tally import Tally, add_tally, empty_range, norms
 from retomaton_dist.clustering.two_level import TwoLevel, split_rows
 from retomaton_dist.stages.kmeans_files import TrainingFiles, digest_of_rows, iteration_name
 from retomaton_dist.stages.kmeans_job import TrainingJob
+from retomaton_dist.stages.kmeans_recipe import recipe_of_cells
 from storage import checkpoint
 from storage.canonical import Json
 from storage.checkpoint import Arrays
@@ -73,6 +75,23 @@ class TrainingWorker:
     def run(self, unit: TrainingUnit) -> None:
         """Do one unit."""
         unit.run(self._job)
+
+
+class FindCells(TrainingUnit):
+    """Find the cells, where that is so little work that rounds of units would only delay it."""
+
+    kind = "found"
+
+    def do(self, job: TrainingJob) -> tuple[Arrays, Json]:
+        """Write their centres: a k-means of its own, in memory."""
+        recipe = recipe_of_cells(job.recipe, job.dimension)
+        rows = np.sort(drawn(self.last, recipe.rows, recipe.seed))
+        keys, sizes = job.reader.rows(rows), (recipe.states, recipe.iterations, recipe.seed)
+        centres = cluster_rows(keys, *sizes, job.blocking)
+        array = job.files.of_cells.centroids(0, *centres.shape)
+        array.make()
+        array.write([(0, centres)])
+        return {}, piece_facts(0, centres)
 
 
 class SeeCells(TrainingUnit):
