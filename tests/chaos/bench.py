@@ -21,8 +21,10 @@ from tests.conftest import TEXT, contents, save_tiny_model
 
 CORPUS_LINES, TEXT_LINES, HELD_LINES = 1000, 16, 12
 EVALUATION = "evaluations/test-sweep"
-CHAIN = ("tokenize", "extract", "cluster", "index", "compile", "suffix", "eval")
-ALIKE = {"served": "eval", "job": "suffix"}  # end with the same
+CHAIN = (
+    "tokenize", "extract", "cluster", "index", "compile", "suffix", "statistics", "eval"
+)  # fmt: skip
+ALIKE = {"served": "eval", "job": "statistics"}  # end with the same
 JOB = """
 store = "{store}"
 [corpus]
@@ -81,8 +83,9 @@ def targets_for(folder: Path) -> dict[str, Target]:
         Target("index", ("index", *index), "cluster"),
         Target("compile", ("compile", "--unit-entries", "2048", "--code-size", "8"), "index"),
         Target("suffix", ("suffix", "--unit-entries", "2048"), "compile"),
-        Target("eval", ("eval", *evaluation), "suffix"),
-        Target("served", ("eval", *evaluation, "--served"), "suffix"),
+        Target("statistics", ("statistics",), "suffix"),
+        Target("eval", ("eval", *evaluation), "statistics"),
+        Target("served", ("eval", *evaluation, "--served"), "statistics"),
         Target("job", ("job",), "extract"),
     ]
     return {target.name: target for target in listed}

@@ -21,9 +21,9 @@ PAUSE_SECONDS = 4.0
 LEAST_BYTES = 64
 BESIDE = "beside"
 
-STAGES = ("tokenize", "extract", "cluster", "index", "compile", "suffix")
+STAGES = ("tokenize", "extract", "cluster", "index", "compile", "suffix", "statistics")
 COMMANDS = (*STAGES, "eval", "served")
-BEHIND = ("extract", "cluster", "index", "compile", "suffix", "eval", "served")  # read a store
+BEHIND = (*STAGES[1:], "eval", "served")  # read a store
 
 
 class Promise(Enum):

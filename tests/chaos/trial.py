@@ -175,7 +175,7 @@ def _touched(scene: Scene, kept: dict[str, bytes]) -> str | None:
 def _both(scene: Scene, struck: str, first: Ended, second: Ended) -> tuple[Outcome, str, str]:
     """Judge two commands at a time: of two writers one may be refused, readers never are."""
     refused = [ended for ended in (first, second) if ended.code != 0]
-    reads = scene.target.begins_after == "suffix"
+    reads = scene.target.begins_after == "statistics"
     if len(refused) > (0 if reads else 1) or not all(map(_is_locked_out, refused)):
         said = "; ".join(f"exit code {each.code}, {_last(each)}" for each in refused)
         return Outcome.WRONG, struck, said
