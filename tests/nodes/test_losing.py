@@ -1,8 +1,10 @@
 """Nodes are lost under way: it costs their units, not the run, and not a byte."""
 
+import contextlib
 import subprocess
 import sys
 
+import psutil
 import pytest
 
 import retomaton_dist as rd
@@ -73,15 +75,18 @@ def test_without_its_own_node_a_command_ends_with_one_clear_line(
     small_store, walkable_store, tmp_path, command
 ):
     """Its own Ray's only raylet is killed: nothing can be saved but what is finished."""
-    flags = small_store.flags() if command == "extract" else []
+    flags = small_store.flags() if command == "extract" else ["--workers", "1"]
     flags += ["--name", "coded"] if command == "compile" else []
     found = walkable_store if command == "compile" else small_store
     store = tmp_path / "a.store" if command == "extract" else found.copy(tmp_path).path
     running = Running.start(command, store, [*flags, "--progress", "none"])
-    wait_for(lambda: running.actors(), "an actor")
+    (actor,) = wait_for(running.actors, "an actor")
+    actor.suspend()  # or it might be done before the raylet is
     (raylet,) = (process for process in running.descendants() if process.name() == "raylet")
     raylet.kill()
     code, _, err = running.finish()
+    with contextlib.suppress(psutil.NoSuchProcess):
+        actor.kill()
     assert code == 2, err
     assert err.splitlines()[-1].startswith(f"retomaton {command}: error: the Ray node that")
     assert "Traceback" not in err
