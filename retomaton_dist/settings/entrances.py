@@ -82,6 +82,7 @@ def read_file(path: str | Path) -> dict[str, Any]:
         check_plain(Path(path))
         with Path(path).open("rb") as file:
             document = tomllib.load(file)
+        repr(document)  # of what Python cannot show, a refusal could not name the value
     except OSError as error:
         raise BadInput(f"cannot read --config {path}: {error.strerror}") from error
     # Besides its own errors: numbers of thousands of digits, brackets inside brackets without end.
@@ -92,7 +93,7 @@ def read_file(path: str | Path) -> dict[str, Any]:
         if name in GROUPS:
             checked_table(value, GROUPS[name], f"--config {path}, [{name}]")
         elif not isinstance(value, str):
-            raise BadInput(f"--config {path}: {name} must be text, not {value}")
+            raise BadInput(f"--config {path}: {name} must be text, not {type(value).__name__}")
     return {name: _renamed(value) for name, value in document.items()}
 
 
