@@ -53,28 +53,30 @@ class Cells:
 
 
 class CellSlabs:
-    """The states of cells, ready to be multiplied: brought when asked for, forgotten in turn."""
+    """The states of cells, ready to be multiplied: brought when asked for, kept while there is room.
+
+    Rows ask for cells in ascending order, block after block: to forget the oldest for the newest
+    would be to forget each just before it is needed again, and leave memory in pieces.
+    """
 
     def __init__(self, targets: Centroids, offsets: Counts, blocking: Blocking) -> None:
         self._targets, self._offsets, self._blocking = targets, offsets, blocking
         self._kept: dict[int, tuple[CentroidSlab, ...]] = {}
-        self._bytes = 0
+        self._room = blocking.slab_memory
 
     def __getitem__(self, cell: int) -> tuple[CentroidSlab, ...]:
-        if cell not in self._kept:
-            first, last = int(self._offsets[cell]), int(self._offsets[cell + 1])
-            self._kept[cell] = load_slabs(self._targets, first, last, self._blocking)
-            self._bytes += _bytes_of(self._kept[cell])
-            while self._bytes > self._blocking.slab_memory and len(self._kept) > 1:
-                self._bytes -= _bytes_of(self._kept.pop(next(iter(self._kept))))
-        return self._kept[cell]
+        if cell in self._kept:
+            return self._kept[cell]
+        first, last = int(self._offsets[cell]), int(self._offsets[cell + 1])
+        slabs = load_slabs(self._targets, first, last, self._blocking)
+        size = sum(4 * slab.doubled.numel() for slab in slabs)
+        if size <= self._room:
+            self._kept[cell] = slabs
+            self._room -= size
+        return slabs
 
     def __len__(self) -> int:
         return len(self._offsets) - 1
-
-
-def _bytes_of(slabs: tuple[CentroidSlab, ...]) -> int:
-    return sum(4 * slab.doubled.numel() for slab in slabs)
 
 
 def contend_in_cells(contest: Contest, slabs: CellSlabs, near: NearCells) -> None:

@@ -5,8 +5,9 @@ is split on its own into a number of states in proportion to its mass. Lloyd's i
 rows then refine the whole, each row being compared only with the states of the few cells nearest
 to it.
 
-Up to MANY_STATES there are about sqrt(K) cells: a row is compared with 5 sqrt(K) centroids instead
-of K. Beyond, cells have about CELL_STATES states each, so that this work no longer grows with K.
+Up to MANY_STATES there are about 2 sqrt(K) cells: a row is compared with 4.5 sqrt(K) centroids
+instead of K. Beyond, cells have about CELL_STATES states each, so that this work no longer grows
+with K. Fewer, larger cells take longer and are hardly better (docs/states.md).
 """
 
 import math
@@ -28,9 +29,9 @@ LEVEL_NAMES = {1: "plain", 2: "two-level", 3: "three-level", 4: "four-level", 5:
 class TwoLevel:
     """The settings of k-means through cells."""
 
-    probes: int = 4
+    probes: int = 5
     rows_per_state: int = 256
-    split_iterations: int = 10
+    split_iterations: int = 5
 
 
 def wants_two_levels(rows: int, states: int, dimension: int, iterations: int) -> bool:
@@ -45,7 +46,7 @@ def wants_two_levels(rows: int, states: int, dimension: int, iterations: int) ->
 def cells_for(states: int) -> int:
     """Choose how many cells so many states are divided among."""
     if states <= MANY_STATES:
-        return max(1, round(math.sqrt(states)))
+        return max(1, min(states, round(2 * math.sqrt(states))))
     return -(-states // CELL_STATES)
 
 

@@ -13,11 +13,12 @@ from storage.datastore import Shape
 
 KEY_UNIT = 1 << 18  # entries of a unit of k-means, and of filling an index
 CODE_UNIT = 1 << 17
-# K-means: up to so many states a row is compared with about 5 sqrt(K); beyond, by three levels.
+# K-means: up to so many states there are 2 sqrt(K) cells, of which a row sees five; beyond, cells of
+# 100 states, found by five of the cells above them.
 TWO_LEVEL_STATES = 30_000
-TWO_LEVEL_PROBES = 5
-TOP_SHARE, LOW_STATES, LOW_PROBES = 10_000, 100, 8
-ROWS_PER_STATE, SPLIT_ITERATIONS = 256, 10
+TWO_LEVEL_CELLS, PROBES = 2, 5
+TOP_SHARE, LOW_STATES = 10_000, 100
+ROWS_PER_STATE, SPLIT_ITERATIONS = 256, 5
 SUMS_BYTES = 256 << 20
 # FAISS: iterations of training; codewords of a part, and the sample that they are learned from.
 FAISS_ITERATIONS, PQ_WORDS, PQ_ITERATIONS = 10, 256, 25
@@ -27,6 +28,8 @@ CODEC_ITERATIONS = 12
 BLOCK_BYTES = 128 << 20
 # Of an entry whose place is being found: in slot order, in context order.
 PLACING_BYTES, SORTING_BYTES = 48, 80
+# Statistics: entries of a unit, each of which may be a pair of its own, and of what is sorted.
+COUNTED_UNIT, PAIR_BYTES = 1 << 22, 8
 
 
 @dataclass(frozen=True)
@@ -93,15 +96,15 @@ class KmeansSizes:
         if self.plain:
             return self.states
         if self.states <= TWO_LEVEL_STATES:
-            return TWO_LEVEL_PROBES * math.sqrt(self.states)
-        return self.states / TOP_SHARE + LOW_PROBES * LOW_STATES
+            return (TWO_LEVEL_CELLS + PROBES / TWO_LEVEL_CELLS) * math.sqrt(self.states)
+        return self.states / TOP_SHARE + 2 * PROBES * LOW_STATES
 
     @property
     def starting(self) -> float:
         """Pairs of a row and a centre that finding the first centroids compares."""
         if self.plain:
             return 0.0
-        branch = min(math.sqrt(self.states), float(LOW_STATES))
+        branch = min(math.sqrt(self.states) / TWO_LEVEL_CELLS, float(LOW_STATES))
         top = self.states / branch if self.states <= TWO_LEVEL_STATES else self.states / TOP_SHARE
         sampled = min(self.rows, ROWS_PER_STATE * top) * top * SPLIT_ITERATIONS
         split = min(self.rows, ROWS_PER_STATE * self.states) * branch * SPLIT_ITERATIONS
@@ -247,4 +250,21 @@ def suffix(makes: str, disk: float, unit_entries: int, work: Work) -> StageEstim
         unit=unit / rates.ordered + entries * 4.0 / rates.swept,
         reads=swept + 8.0 * entries,
         again=entries * 4.0,
+    )
+
+
+def statistics(work: Work) -> StageEstimate:
+    """Units sort their pairs of neighbours; what they leave is joined in the end."""
+    entries, rates, unit = work.shape.entries, work.rates, min(COUNTED_UNIT, work.shape.entries)
+    pairs = float(PAIR_BYTES) * entries
+    return StageEstimate(
+        stage="statistics",
+        makes="statistics: how tokens go on",
+        disk=2.0 * PAIR_BYTES * (work.vocabulary + 1),
+        memory=work.memory(4.0 * PAIR_BYTES * unit),
+        workers=work.workers,
+        core_seconds=entries / rates.placed,
+        unit=unit / rates.placed,
+        reads=4.0 * entries + pairs,
+        scratch=pairs,
     )

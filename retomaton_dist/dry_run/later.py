@@ -29,7 +29,8 @@ def estimate_later(settings: BuildSettings, work: Work) -> list[StageEstimate]:
     sizes = recipe.name, recipe.code_size, recipe.cells, recipe.sample
     coded = [costs.codec(*sizes, work)] if settings.compile.codec == "pq" else []
     compiled = _automaton(settings, recipe, states, work)
-    return [clustered, _index(settings.index, work), *coded, compiled, _suffix(settings, work)]
+    last = _suffix(settings, work), costs.statistics(work)
+    return [clustered, _index(settings.index, work), *coded, compiled, *last]
 
 
 def choose_sizes(settings: BuildSettings, shape: Shape) -> Sizes:

@@ -18,16 +18,14 @@ from retomaton_dist.analysis import ngrams
 from retomaton_dist.analysis.documents import TokensByDocument, document_at
 from retomaton_dist.analysis.duplicates import Mask, SoughtDocuments
 from retomaton_dist.analysis.ngrams import LONGEST, Met, SoughtText
-from retomaton_dist.stages.runner import Done, Plan
+from retomaton_dist.stages.runner import Done
+from retomaton_dist.stages.stretches import StretchPlan, StretchWorker
 from storage import canonical, columns
 from storage.canonical import Json
 from storage.checked import check_stage
-from storage.corpus import DOCUMENTS, TOKENS
 from storage.errors import NotAStore
 from storage.files import FileDigest
-from storage.guarded import GuardedReader
 from storage.records import Record
-from storage.sending import WithoutCaches
 from storage.store import Store
 
 STAGE = "overlap"
@@ -35,8 +33,6 @@ UNIT_TOKENS = 1 << 23
 TOKEN_COLUMNS = {"matched": np.int32, "frequency": np.int64}
 DOCUMENT_COLUMNS = {"document": np.int64, "same": np.uint8}
 Named = dict[str, NDArray[Any]]
-CHECK = range(0)
-"""The payload of the unit that looks whether the corpus is sound."""
 
 
 @dataclass(frozen=True)
@@ -59,24 +55,17 @@ class ChosenText:
 
 
 @dataclass(frozen=True)
-class OverlapPlan(Plan[range], WithoutCaches):
-    """Documents of a text, and the store whose corpus is searched for what they share."""
+class OverlapPlan(StretchPlan):
+    """The store whose corpus is searched for what some documents of a text share with it."""
 
     text: ChosenText
-    store: Store
 
     work_name = "tokens"
-    merges = True
 
     @property
     def name(self) -> str:
         """There is one per text."""
         return STAGE
-
-    @property
-    def reads(self) -> list[Path]:  # type: ignore[override]
-        """The store whose corpus is read."""
-        return [self.store.path.resolve()]
 
     @cached_property
     def config(self) -> Json:
@@ -84,22 +73,10 @@ class OverlapPlan(Plan[range], WithoutCaches):
         corpus = self.store.stage("tokenize").digest
         return {**self.text.digest, "corpus": corpus, "longest": LONGEST}
 
-    @cached_property
-    def units(self) -> list[range]:
-        """A look at the corpus's bytes; then tokens first..last-1 of it."""
-        total = len(self.store.corpus().tokens)
-        firsts = range(0, total, UNIT_TOKENS)
-        return [CHECK, *(range(first, min(first + UNIT_TOKENS, total)) for first in firsts)]
-
-    @cached_property
-    def work(self) -> list[float]:
-        """Tokens of each unit."""
-        return [float(len(unit)) for unit in self.units]
-
     @property
-    def rounds(self) -> Sequence[Sequence[int]]:
-        """The check comes first."""
-        return [[0], range(1, len(self.units))]
+    def stretches(self) -> tuple[int, int]:
+        """All tokens."""
+        return len(self.store.corpus().tokens), UNIT_TOKENS
 
     def worker(self) -> Callable[[], "OverlapWorker"]:
         """Looks for what the text has; a text that was altered is refused."""
@@ -143,36 +120,33 @@ class OverlapPlan(Plan[range], WithoutCaches):
         return (self.folder / "parts",)
 
 
-class OverlapWorker:
+class OverlapWorker(StretchWorker):
     """Looks for a text's n-grams and documents in stretches of the corpus."""
 
     def __init__(self, plan: OverlapPlan) -> None:
+        super().__init__(plan.store)
         self._plan = plan
-        self._corpus = plan.store.corpus()
 
     @cached_property
     def _documents(self) -> SoughtDocuments:
         return SoughtDocuments(self._plan.text.tokens)
 
-    def run(self, number: int, payload: range) -> Done:
+    def read(self, number: int, stretch: range) -> Done:
         """Look through the unit's tokens, and the documents that begin there."""
-        if payload == CHECK:
-            GuardedReader(self._plan.store).check_files("tokenize", (TOKENS, DOCUMENTS))
-            return Done()
-        grams, total = self._plan.grams, len(self._corpus.tokens)
+        grams, total = self._plan.grams, len(self.corpus.tokens)
         met = grams.nothing()
-        for first in range(payload.start, payload.stop, ngrams.BLOCK_TOKENS):
-            last = min(first + ngrams.BLOCK_TOKENS, payload.stop)
+        for first in range(stretch.start, stretch.stop, ngrams.BLOCK_TOKENS):
+            last = min(first + ngrams.BLOCK_TOKENS, stretch.stop)
             reached = min(last + LONGEST, total)
-            grams.look(TokensByDocument.of_stretch(self._corpus, first, reached), last - first, met)
-        begun = range(*(self._begun(place) for place in (payload.start, payload.stop)))
-        same = self._documents.look(self._corpus, begun.start, begun.stop)
+            grams.look(TokensByDocument.of_stretch(self.corpus, first, reached), last - first, met)
+        begun = range(*(self._begun(place) for place in (stretch.start, stretch.stop)))
+        same = self._documents.look(self.corpus, begun.start, begun.stop)
         files = write_part(self._plan.folder / "parts", number, met, same)
         return Done({f"{STAGE}/parts/{name}": digest for name, digest in files.items()})
 
     def _begun(self, place: int) -> int:
         """How many documents begin before a token."""
-        return document_at(self._corpus, place - 1) + 1
+        return document_at(self.corpus, place - 1) + 1
 
 
 def write_part(folder: Path, unit: int, met: Met, same: Mask) -> dict[str, FileDigest]:

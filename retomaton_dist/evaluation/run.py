@@ -251,10 +251,10 @@ def _text_pass(
     plan = ScorePlan(job, documents, prepared.inputs(), session.settings.threads)
     check_settings(writer, plan)
     chosen = {"text": ChosenText(Store.open(writer.path.resolve()), documents)}
-    run_stage(writer, OverlapPlan(chosen["text"], prepared.store), session)
+    run_stage(writer, OverlapPlan(prepared.store, chosen["text"]), session)
     for other in held.values():
         with writing(other.store.path) as keeper:
-            run_stage(keeper, OverlapPlan(other, prepared.store), session)
+            run_stage(keeper, OverlapPlan(prepared.store, other), session)
     look_for_duplicates(writer.path.parent, chosen | held, prepared.store)
     facts = run_stage(writer, plan, session).facts
     return {

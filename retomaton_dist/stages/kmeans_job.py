@@ -1,6 +1,6 @@
 """One training of a k-means as workers see it: its rows, its centroids and its cells, mapped."""
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 
@@ -129,6 +129,7 @@ def training_files(folder: Path, config_hash: str) -> TrainingFiles:
         "range_states": LEAST_RANGE_STATES,
         "least_units": LEAST_UNITS,
         "sums_memory": SUMS_MEMORY,
+        "two_level": asdict(TwoLevel()),
     }
     return TrainingFiles(folder, content_hash({"config": config_hash, **cut}))
 

@@ -13,63 +13,39 @@ import numpy as np
 from numpy.typing import NDArray
 
 from retomaton_dist.methods.token_statistics import TokenStatistics, count_pairs, count_ways
-from retomaton_dist.stages.runner import Done, Plan
+from retomaton_dist.stages.runner import Done
+from retomaton_dist.stages.stretches import StretchPlan, StretchWorker
 from storage import columns
 from storage.canonical import Json
 from storage.checked import check_stage
-from storage.corpus import DOCUMENTS, TOKENS
-from storage.guarded import GuardedReader
 from storage.records import Record
-from storage.sending import WithoutCaches
 from storage.store import Store
 
 STAGE = "statistics"
 COLUMNS = {"followed": np.int64, "ways": np.int64}
 UNIT_ENTRIES = 1 << 22
-CHECK = range(0)
-"""The payload of the unit that looks whether the corpus is sound."""
 
 
 @dataclass(frozen=True)
-class StatisticsPlan(Plan[range], WithoutCaches):
+class StatisticsPlan(StretchPlan):
     """A store with a corpus, and the store that is to hold what is counted: itself, or another."""
 
-    store: Store
     holder: Path
-
-    merges = True
 
     @property
     def name(self) -> str:
         """There is one per corpus."""
         return STAGE
 
-    @property
-    def reads(self) -> list[Path]:  # type: ignore[override]
-        """The store with the corpus."""
-        return [self.store.path.resolve()]
-
     @cached_property
     def config(self) -> Json:
         """The corpus by its contents."""
         return {"corpus": self.store.stage("tokenize").digest}
 
-    @cached_property
-    def units(self) -> list[range]:
-        """A look at the corpus's bytes; then entries first..last-1."""
-        total = self.store.corpus().entries
-        firsts = range(0, total, UNIT_ENTRIES)
-        return [CHECK, *(range(first, min(first + UNIT_ENTRIES, total)) for first in firsts)]
-
-    @cached_property
-    def work(self) -> list[float]:
-        """Entries of each unit."""
-        return [float(len(unit)) for unit in self.units]
-
     @property
-    def rounds(self) -> Sequence[Sequence[int]]:
-        """The check comes first."""
-        return [[0], range(1, len(self.units))]
+    def stretches(self) -> tuple[int, int]:
+        """All entries."""
+        return self.store.corpus().entries, UNIT_ENTRIES
 
     def worker(self) -> Callable[[], "StatisticsWorker"]:
         """Counts entries."""
@@ -102,18 +78,16 @@ class StatisticsPlan(Plan[range], WithoutCaches):
         return (self.holder / STAGE / "parts",)
 
 
-class StatisticsWorker:
+class StatisticsWorker(StretchWorker):
     """Counts stretches of the corpus."""
 
     def __init__(self, plan: StatisticsPlan) -> None:
-        self._plan, self._corpus = plan, plan.store.corpus()
+        super().__init__(plan.store)
+        self._plan = plan
 
-    def run(self, number: int, payload: range) -> Done:
+    def read(self, number: int, stretch: range) -> Done:
         """Write the counts and the pairs of the unit's entries."""
-        if payload == CHECK:
-            GuardedReader(self._plan.store).check_files("tokenize", (TOKENS, DOCUMENTS))
-            return Done()
-        counts, pairs = count_pairs(self._corpus, payload.start, payload.stop)
+        counts, pairs = count_pairs(self.corpus, stretch.start, stretch.stop)
         written = {}
         for kind, found in (("counts", counts), ("pairs", pairs)):
             path = self._plan.part_path(number, kind)

@@ -3,9 +3,9 @@
     python -m tests.benchmarks.scale --entries 1000000 [--dimension 64] [--folder scale-bench]
 
 A store of made-up keys with the structure of real ones is made first (`scale_store.py`); then
-`cluster`, `index`, `compile`, `suffix`, `inspect` and `verify` run as a user would run them, each
-as a command with a Ray of its own, and a walk (`scale_walk.py`). Every process below a command is
-watched (`watching.py`): times hold the start of Python and Ray, 5 to 10 seconds each.
+`cluster`, `index`, `compile`, `suffix`, `statistics`, `inspect` and `verify` run as a user would
+run them, each as a command with a Ray of its own, and a walk (`scale_walk.py`). Every process below
+a command is watched (`watching.py`): times hold the start of Python and Ray, 5 to 10 s each.
 
 Results are kept in a file, from which growth against the next smaller N of the same width is
 told. Killed? The same command again keeps what was measured, and has stages go on where they were;
@@ -28,13 +28,16 @@ from storage.store import Store
 from tests.benchmarks.scale_rates import rates_of
 from tests.benchmarks.watching import run_watched
 
-STAGES = ("store", "cluster", "index", "compile", "suffix", "inspect", "verify", "walk")
+STAGES = (
+    "store", "cluster", "index", "compile", "suffix", "statistics", "inspect", "verify", "walk",
+)  # fmt: skip
 LEFT_BY = {
     "store": "extract",
     "cluster": "cluster/kmeans",
     "index": "index/default",
     "compile": "compile/kmeans",
     "suffix": "suffix/default",
+    "statistics": "statistics",
 }
 HEAD = (
     "stage", "time", "growth", "CPU", "read", "by calls", "written", "driver", "worker", "ray",
@@ -71,6 +74,7 @@ def commands(given, store):
         "index": [*cli, "index", store, *chosen["index"], *common, *timeout],
         "compile": [*cli, "compile", store, *common, *timeout],
         "suffix": [*cli, "suffix", store, *common, *timeout],
+        "statistics": [*cli, "statistics", store, *common, *timeout],
         "inspect": [*cli, "inspect", store],
         "verify": [*cli, "verify", store, *shown],
         "walk": [sys.executable, "-m", "tests.benchmarks.scale_walk", store],

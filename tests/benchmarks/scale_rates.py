@@ -25,7 +25,7 @@ LEAST_SECONDS = 5.0
 
 
 def estimated(run):
-    """What the model says of every stage of a run: CPU seconds and bytes left."""
+    """What the model says of every measured stage of a run: CPU seconds and bytes left."""
     tables = defaultdict(dict)
     for name, value in run["settings"].items():
         table, _, flag = name.partition(" --")
@@ -37,8 +37,9 @@ def estimated(run):
     work = Work(shape, 1, widened(MEASURED, run["dimension"]), VOCABULARY)
     seconds, disk = defaultdict(float), defaultdict(float)
     for stage in estimate_later(with_tables([None] * 5, tables), work):
-        seconds[stage.stage] += stage.core_seconds + stage.alone
-        disk[stage.stage] += stage.disk
+        if stage.stage in run["stages"]:
+            seconds[stage.stage] += stage.core_seconds + stage.alone
+            disk[stage.stage] += stage.disk
     return dict(seconds), dict(disk)
 
 

@@ -42,7 +42,7 @@ def test_two_levels_are_for_work_that_plain_k_means_takes_long_for():
 
 
 @pytest.mark.parametrize(
-    ("states", "cells"), [(1, 1), (400, 20), (MANY_STATES, 173), (10**5, 1000), (10**6, 10_000)]
+    ("states", "cells"), [(1, 1), (400, 40), (MANY_STATES, 346), (10**5, 1000), (10**6, 10_000)]
 )
 def test_cells_of_many_states_no_longer_grow(states, cells):
     assert cells_for(states) == cells

@@ -74,8 +74,8 @@ def test_k_means_reads_each_row_once_per_iteration_however_many_states_there_are
 
 def test_a_row_is_compared_with_few_states_where_there_are_many():
     assert KmeansSizes(256, 1, 1, plain=True).per_row == 256
-    assert KmeansSizes(10_000, 1, 1, plain=False).per_row == 500
-    assert KmeansSizes(10**6, 1, 1, plain=False).per_row == 900
+    assert KmeansSizes(10_000, 1, 1, plain=False).per_row == 450
+    assert KmeansSizes(10**6, 1, 1, plain=False).per_row == 1100
 
 
 def test_memory_of_a_worker_does_not_grow_with_the_entries():
@@ -93,8 +93,8 @@ def test_a_plan_says_what_every_stage_takes(command, tiny_model, tokens):
     assert head.startswith(f"{tokens:,.0f} tokens, keys of {TINY_DIMENSION} numbers ({tiny_model})")
     assert head.endswith("on 4 nodes of 16 cores and 0 GPUs")
     assert tuple(columns.split()) == HEAD
-    stages = ["tokenize", "extract", "cluster", "index", "compile", "compile", "suffix", "in"]
-    assert [row.split()[0] for row in rows[:8]] == stages
+    stages = ["tokenize", "extract", "cluster", "index", "compile", "compile", "suffix"]
+    assert [row.split()[0] for row in rows[:9]] == [*stages, "statistics", "in"]
 
 
 def test_what_is_too_much_is_warned_of_in_a_line_each():

@@ -37,7 +37,7 @@ def stores(request, tmp_path):
 
 def look(text, corpus):
     """Run the stage in this process; return its digest."""
-    plan = OverlapPlan(ChosenText(text, CHOSEN), corpus)
+    plan = OverlapPlan(corpus, ChosenText(text, CHOSEN))
     with writing(text.path) as writer, Session(HERE) as session:
         return run_stage(writer, plan, session).digest
 
