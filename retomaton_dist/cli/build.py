@@ -35,8 +35,8 @@ def run(call: Invocation) -> int:
 
 COMMAND = Command(
     name="build",
-    summary="Build a store: tokenize, extract, cluster, index, compile, suffix; what is up to "
-    "date is skipped.",
+    summary="Build a store: tokenize, extract, cluster, index, compile, suffix, statistics; what "
+    "is up to date is skipped.",
     groups=FLAGGED,
     arguments=add_arguments,
     run=run,

@@ -23,7 +23,7 @@ SUMS_BYTES = 256 << 20
 # FAISS: iterations of training; codewords of a part, and the sample that they are learned from.
 FAISS_ITERATIONS, PQ_WORDS, PQ_ITERATIONS = 10, 256, 25
 PQ_SAMPLE = 256 * PQ_WORDS
-INDEX_ROWS = 65_536
+INDEX_ROWS, MERGED_BYTES = 65_536, 32 << 20
 CODEC_ITERATIONS = 12
 BLOCK_BYTES = 128 << 20
 # Of an entry whose place is being found: in slot order, in context order.
@@ -181,7 +181,9 @@ def index(makes: str, sizes: IndexSizes, work: Work) -> StageEstimate:
         makes=makes,
         disk=filled + (sizes.shards + 1) * trained + exact,
         memory=work.memory(
-            max(float(sizes.entry_bytes) * unit, 4.0 * INDEX_ROWS * dimension) + 2 * trained
+            3 * (float(sizes.entry_bytes) * unit + 4.0 * INDEX_ROWS * dimension)
+            + 4 * MERGED_BYTES
+            + 2 * trained
         ),
         workers=work.workers,
         core_seconds=coarse + entries * compared + hashed if sizes.known else math.inf,

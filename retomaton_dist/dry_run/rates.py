@@ -34,16 +34,17 @@ class Rates:
     swept: float = 2e9
 
 
-MEASURED_ON = "one of 2 cores, no GPU, 2026-11-17, by CPU time while the machine was busy"
-# On keys of 64 numbers. The first three by the benchmark `scale`, from what the CPU time of whole
-# stages grew by between 10^5 and 10^6 entries; the others by `probes.py`.
+MEASURED_ON = "one of 2 cores, no GPU, 2026-11-17, by CPU time"
+# On keys of 64 numbers. The first three, and `ordered`, by the benchmark `scale`: between those that
+# explain what the CPU time of whole stages grew by from 10^6 to 10^7 entries, and from there to
+# 10^8 (products: 1.40 and 0.78 x 10^10); the others by `probes.py`.
 MEASURED_WIDTH = 64
 MEASURED = Rates(
-    products=6.5e9,
+    products=1.05e10,
     searched=1.8e10,
-    encoded=6.3e4,
+    encoded=1.1e5,
     placed=5.0e6,
-    ordered=1.85e6,
+    ordered=1.05e6,
     hashed=1.77e9,
     worker_bytes=3.0e8,
     swept=9.5e9,
