@@ -53,7 +53,7 @@ class Cells:
 
 
 class CellSlabs:
-    """The states of cells, ready to be multiplied: brought when asked for, kept while there is room.
+    """The states of cells, ready to be multiplied: brought when asked for, kept while they fit.
 
     Rows ask for cells in ascending order, block after block: to forget the oldest for the newest
     would be to forget each just before it is needed again, and leave memory in pieces.

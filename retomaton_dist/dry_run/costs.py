@@ -13,8 +13,8 @@ from storage.datastore import Shape
 
 KEY_UNIT = 1 << 18  # entries of a unit of k-means, and of filling an index
 CODE_UNIT = 1 << 17
-# K-means: up to so many states there are 2 sqrt(K) cells, of which a row sees five; beyond, cells of
-# 100 states, found by five of the cells above them.
+# K-means: up to so many states there are 2 sqrt(K) cells, of which a row sees five; beyond, cells
+# of 100 states, found through five of the cells above them.
 TWO_LEVEL_STATES = 30_000
 TWO_LEVEL_CELLS, PROBES = 2, 5
 TOP_SHARE, LOW_STATES = 10_000, 100

@@ -108,7 +108,7 @@ def test_rows_lie_in_the_order_of_their_nearest_cells_with_the_cells_that_they_s
     job = TrainingJob(reader, Recipe(100, 1, count, 1, True), files, None, Blocking())
     chosen = np.sort(drawn(6000, count, 1))
     apart = squared_distances(keys[chosen], trained.cells.centres)
-    near = np.argsort(apart, axis=1, kind="stable")[:, :4]
+    near = np.argsort(apart, axis=1, kind="stable")[:, : two_level.TwoLevel().probes]
     order = np.argsort(near[:, 0], kind="stable")
     np.testing.assert_array_equal(job.row_keys(0, count), keys[chosen[order]])
     np.testing.assert_array_equal(job.row_cells(0, count), near[order])
