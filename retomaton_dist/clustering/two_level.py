@@ -21,6 +21,7 @@ PLAIN_WORK = 10**12
 PLAIN_STATES = 256
 SPLIT_WORK = 10**12
 MANY_STATES = 30_000
+CELLS_PER_ROOT = 2
 CELL_STATES = 100
 LEVEL_NAMES = {1: "plain", 2: "two-level", 3: "three-level", 4: "four-level", 5: "five-level"}
 
@@ -46,7 +47,7 @@ def wants_two_levels(rows: int, states: int, dimension: int, iterations: int) ->
 def cells_for(states: int) -> int:
     """Choose how many cells so many states are divided among."""
     if states <= MANY_STATES:
-        return max(1, min(states, round(2 * math.sqrt(states))))
+        return max(1, min(states, round(CELLS_PER_ROOT * math.sqrt(states))))
     return -(-states // CELL_STATES)
 
 

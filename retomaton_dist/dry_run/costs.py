@@ -8,28 +8,30 @@ runs. Memory is that of one worker, of no file: pages of mapped files are the pa
 import math
 from dataclasses import dataclass
 
+from retomaton_dist.clustering.two_level import (
+    CELL_STATES,
+    CELLS_PER_ROOT,
+    MANY_STATES,
+    TwoLevel,
+)
 from retomaton_dist.dry_run.rates import Rates
+from retomaton_dist.search.blocks import RUN_BYTES
+from retomaton_dist.stages.statistics import UNIT_ENTRIES as COUNTED_UNIT
 from storage.datastore import Shape
 
 KEY_UNIT = 1 << 18  # entries of a unit of k-means, and of filling an index
 CODE_UNIT = 1 << 17
-# K-means: up to so many states there are 2 sqrt(K) cells, of which a row sees five; beyond, cells
-# of 100 states, found through five of the cells above them.
-TWO_LEVEL_STATES = 30_000
-TWO_LEVEL_CELLS, PROBES = 2, 5
-TOP_SHARE, LOW_STATES = 10_000, 100
-ROWS_PER_STATE, SPLIT_ITERATIONS = 256, 5
 SUMS_BYTES = 256 << 20
 # FAISS: iterations of training; codewords of a part, and the sample that they are learned from.
 FAISS_ITERATIONS, PQ_WORDS, PQ_ITERATIONS = 10, 256, 25
 PQ_SAMPLE = 256 * PQ_WORDS
-INDEX_ROWS, MERGED_BYTES = 65_536, 32 << 20
+INDEX_ROWS = 65_536
 CODEC_ITERATIONS = 12
 BLOCK_BYTES = 128 << 20
 # Of an entry whose place is being found: in slot order, in context order.
 PLACING_BYTES, SORTING_BYTES = 48, 80
-# Statistics: entries of a unit, each of which may be a pair of its own, and of what is sorted.
-COUNTED_UNIT, PAIR_BYTES = 1 << 22, 8
+# Of two tokens that follow each other, which any entry may be the only ones of.
+PAIR_BYTES = 8
 
 
 @dataclass(frozen=True)
@@ -95,20 +97,27 @@ class KmeansSizes:
         """States that a row is compared with."""
         if self.plain:
             return self.states
-        if self.states <= TWO_LEVEL_STATES:
-            return (TWO_LEVEL_CELLS + PROBES / TWO_LEVEL_CELLS) * math.sqrt(self.states)
-        return self.states / TOP_SHARE + 2 * PROBES * LOW_STATES
+        probes = TwoLevel().probes
+        if self.states <= MANY_STATES:
+            return (CELLS_PER_ROOT + probes / CELLS_PER_ROOT) * math.sqrt(self.states)
+        return self.states / CELL_STATES**2 + 2 * probes * CELL_STATES
+
+    @property
+    def cell_states(self) -> float:
+        """States of a cell, where there are cells."""
+        return min(math.sqrt(self.states) / CELLS_PER_ROOT, float(CELL_STATES))
 
     @property
     def starting(self) -> float:
         """Pairs of a row and a centre that finding the first centroids compares."""
         if self.plain:
             return 0.0
-        branch = min(math.sqrt(self.states) / TWO_LEVEL_CELLS, float(LOW_STATES))
-        top = self.states / branch if self.states <= TWO_LEVEL_STATES else self.states / TOP_SHARE
-        sampled = min(self.rows, ROWS_PER_STATE * top) * top * SPLIT_ITERATIONS
-        split = min(self.rows, ROWS_PER_STATE * self.states) * branch * SPLIT_ITERATIONS
-        return sampled + self.rows * top + split * (1 if self.states <= TWO_LEVEL_STATES else 2)
+        branch, settings, few = self.cell_states, TwoLevel(), self.states <= MANY_STATES
+        top = self.states / branch if few else self.states / CELL_STATES**2
+        sampled = min(self.rows, settings.rows_per_state * top) * top
+        split = min(self.rows, settings.rows_per_state * self.states) * branch
+        learned = (sampled + split * (1 if few else 2)) * settings.split_iterations
+        return learned + self.rows * top
 
 
 def kmeans(name: str, sizes: KmeansSizes, work: Work) -> StageEstimate:
@@ -182,7 +191,7 @@ def index(makes: str, sizes: IndexSizes, work: Work) -> StageEstimate:
         disk=filled + (sizes.shards + 1) * trained + exact,
         memory=work.memory(
             3 * (float(sizes.entry_bytes) * unit + 4.0 * INDEX_ROWS * dimension)
-            + 4 * MERGED_BYTES
+            + 4 * RUN_BYTES
             + 2 * trained
         ),
         workers=work.workers,

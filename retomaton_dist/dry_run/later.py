@@ -1,6 +1,5 @@
 """What the stages after extraction would take: settings become sizes, `costs.py` does the rest."""
 
-import math
 from typing import Any
 
 from retomaton_dist.clustering.greedy import EXACT_ENTRIES
@@ -43,8 +42,7 @@ def _states_at_once(settings: BuildSettings, shape: Shape) -> int:
     if settings.cluster.algorithm != "kmeans":
         return MOST_AT_ONCE
     sizes = kmeans_sizes(settings.cluster, shape)
-    few = min(math.isqrt(sizes.states), costs.LOW_STATES)
-    return min(sizes.states if sizes.plain else few, MOST_AT_ONCE)
+    return min(sizes.states if sizes.plain else round(sizes.cell_states), MOST_AT_ONCE)
 
 
 def _recipe(settings: BuildSettings, shape: Shape) -> CodecRecipe:
