@@ -77,7 +77,7 @@ def find_in_cells(centroids: Centroids, cells: Cells, blocking: Blocking) -> Fin
 
     A row whose cells have no centroid at all is compared with every centroid.
     """
-    find_cells = cell_finder(cells, blocking)
+    find_cells = cell_finder(cells, blocking, ranked=False)
     find = find_in_seen_cells(centroids, cells.offsets, blocking)
     return lambda keys: find(keys, find_cells(keys))
 

@@ -12,10 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from retomaton_dist.clustering.arrays import Counts, Keys
+from retomaton_dist.clustering.assign import find_among_all
 from retomaton_dist.clustering.cells import NearCells
 from retomaton_dist.clustering.draw import digests, priorities
+from retomaton_dist.clustering.lloyd import cluster_rows
+from retomaton_dist.clustering.products import Blocking
+from retomaton_dist.clustering.sums import digits_of, total_of
 
-WEIGHED_ROWS = 1 << 14
+WEIGHED_ROWS = 1 << 10
 
 
 @dataclass(frozen=True)
@@ -61,12 +65,17 @@ def limited(first: int, last: int, limit: int, seed: int) -> NDArray[np.int64]:
     return rows[np.sort(np.argsort(priorities(rows, seed))[:limit])]
 
 
-def weigh(keys: Keys, rows: int) -> int:
-    """Weigh a cell by its rows, discounted by how far those given here are equal."""
+def weigh(keys: Keys, rows: int, blocking: Blocking) -> float:
+    """Weigh a cell of so many rows, to judge by these: what its rows lie apart, squared.
+
+    Equal keys count once, or they would claim states by their mass.
+    """
     if not rows:
-        return 0
-    different = len(np.unique(digests(keys)))
-    return -(-rows * different // len(keys))
+        return 0.0
+    different = keys[np.sort(np.unique(digests(keys), return_index=True)[1])]
+    mean = cluster_rows(different, 1, 1, 0, blocking)
+    distances = find_among_all(mean, blocking)(different).distances
+    return total_of(digits_of(distances)) * (rows / len(keys))
 
 
 def group_cells(sizes: Counts, most: int) -> list[tuple[int, int]]:

@@ -27,7 +27,7 @@ from retomaton_dist.clustering.products import (
 )
 
 NearCells: TypeAlias = NDArray[np.int32]
-"""The cells that each row sees, nearest first, [rows, probes]; -1 where there are fewer."""
+"""The cells that each row sees, [rows, probes]; -1 where there are fewer."""
 
 _FindCells = Callable[[RowBlock, ProductScratch], NearCells]
 
@@ -92,9 +92,12 @@ def contend_in_cells(contest: Contest, slabs: CellSlabs, near: NearCells) -> Non
             contend(contest, slabs[cell], forlorn)
 
 
-def cell_finder(cells: Cells, blocking: Blocking) -> Callable[[Keys], NearCells]:
-    """Prepare to find the cells that rows see; ties go to the lower cell."""
-    find = _block_finder(cells, blocking)
+def cell_finder(cells: Cells, blocking: Blocking, *, ranked: bool) -> Callable[[Keys], NearCells]:
+    """Prepare to find the cells that rows see; ties go to the lower cell.
+
+    If `ranked` they come nearest first, else in any order, which takes less.
+    """
+    find = _block_finder(cells, blocking, ranked)
 
     def find_all(keys: Keys) -> NearCells:
         near, scratch = np.empty((len(keys), cells.probes), np.int32), scratch_on(blocking.device)
@@ -105,7 +108,7 @@ def cell_finder(cells: Cells, blocking: Blocking) -> Callable[[Keys], NearCells]
     return find_all
 
 
-def _block_finder(cells: Cells, blocking: Blocking) -> _FindCells:
+def _block_finder(cells: Cells, blocking: Blocking, ranked: bool) -> _FindCells:
     above, centres = cells.above, cells.centres
     if above is None:
         among = load_slabs(centres, 0, len(centres), blocking)
@@ -113,22 +116,25 @@ def _block_finder(cells: Cells, blocking: Blocking) -> _FindCells:
         def find_among_all(block: RowBlock, scratch: ProductScratch) -> NearCells:
             contest = begin(block, cells.probes, scratch, blocking.rows)
             contend(contest, among)
-            return settled(contest, centres)[0]
+            return settled(contest, centres, ranked)[0]
 
         return find_among_all
-    find_above, slabs = _block_finder(above, blocking), CellSlabs(centres, above.offsets, blocking)
+    find_above = _block_finder(above, blocking, ranked=False)
+    slabs = CellSlabs(centres, above.offsets, blocking)
 
     def find_through_cells(block: RowBlock, scratch: ProductScratch) -> NearCells:
         near = find_above(block, scratch)
         contest = begin(block, cells.probes, scratch, blocking.rows)
         contend_in_cells(contest, slabs, near)
-        return settled(contest, centres)[0]
+        return settled(contest, centres, ranked)[0]
 
     return find_through_cells
 
 
 def _rows_by_cell(near: NearCells) -> Iterator[tuple[int, NDArray[np.int64]]]:
     flat = near.ravel()
+    if flat.max(initial=0) < 1 << 15:
+        flat = flat.astype(np.int16)  # of which a stable order is found without comparing them
     order = np.argsort(flat, kind="stable")
     order = order[np.searchsorted(flat, 0, sorter=order) :]
     present, starts = np.unique(flat[order], return_index=True)

@@ -1,7 +1,7 @@
 """Lloyd's iterations: what each finds, when to stop, and all of them over rows in memory."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -10,6 +10,7 @@ from retomaton_dist.clustering.assign import finder
 from retomaton_dist.clustering.draw import first_centroids
 from retomaton_dist.clustering.moving import moved_centroids
 from retomaton_dist.clustering.products import Blocking
+from retomaton_dist.clustering.samples import rows_seen, strides_for
 from retomaton_dist.clustering.sums import digits_of, total_of
 from retomaton_dist.clustering.tally import (
     add_tally,
@@ -22,12 +23,17 @@ from retomaton_dist.clustering.tally import (
 
 @dataclass(frozen=True)
 class Iteration:
-    """What one iteration found, before it moved the centroids."""
+    """What one iteration found, before it moved the centroids.
+
+    `inertia` is that of all rows, to judge by the `seen` ones. `moved` is the share of rows that
+    changed their states, None if not all were seen both times.
+    """
 
     inertia: float
-    moved: float
+    moved: float | None
     empty: int
     refilled: int
+    seen: int
 
 
 @dataclass(frozen=True)
@@ -42,7 +48,7 @@ def stopped(history: Sequence[Iteration], stop: Stop) -> bool:
     """Say whether nothing is left to be done."""
     if len(history) >= stop.iterations or (history and history[-1].moved == 0):
         return True
-    if len(history) < 2 or history[-1].refilled:
+    if len(history) < 2 or history[-1].refilled or history[-1].moved is None:
         return False
     fall = history[-2].inertia - history[-1].inertia
     return fall < stop.tolerance * history[-2].inertia
@@ -59,16 +65,27 @@ class InMemory:
 def lloyd(keys: Keys, start: Centroids, stop: Stop, blocking: Blocking) -> InMemory:
     """Run plain k-means over rows that lie in memory."""
     centroids, history, before = start, tuple[Iteration, ...](), None
+    strides = strides_for(len(keys), len(start), stop.iterations)
     while not stopped(history, stop):
-        centroids, before, found = _step(keys, centroids, before, blocking)
-        history = (*history, found)
+        number, whole = len(history), strides[len(history)] == 1
+        some = keys if whole else keys[rows_seen(0, len(keys), number, strides[number])]
+        centroids, states, found = _step(some, centroids, before, blocking)
+        inertia = scaled(found.inertia, len(keys), found.seen)
+        moved = found.moved if whole and (before is not None or number == 0) else None
+        before = states if whole else None
+        history = (*history, replace(found, inertia=inertia, moved=moved))
     return InMemory(centroids, history)
+
+
+def scaled(inertia: float, rows: int, seen: int) -> float:
+    """The inertia of all rows, if that of those that were seen is like it."""
+    return inertia if seen == rows else inertia * (rows / max(seen, 1))
 
 
 def _step(
     keys: Keys, centroids: Centroids, before: StateOfRow | None, blocking: Blocking
 ) -> tuple[Centroids, StateOfRow, Iteration]:
-    """Assign all rows, move every centroid to the mean of its members, refill empty states."""
+    """Assign rows, move every centroid to the mean of its members, refill empty states."""
     nearest = finder(centroids, None, blocking)(keys)
     unit = spread_unit(norms_of(centroids))
     total = empty_range(0, len(centroids), keys.shape[1])
@@ -77,7 +94,8 @@ def _step(
     moved = 1.0 if before is None else float(np.mean(before != nearest.states))
     empty = int(np.count_nonzero(total.counts == 0))
     inertia = total_of(digits_of(nearest.distances))
-    return after.centroids, nearest.states, Iteration(inertia, moved, empty, after.filled)
+    found = Iteration(inertia, moved, empty, after.filled, len(keys))
+    return after.centroids, nearest.states, found
 
 
 def cluster_rows(

@@ -8,12 +8,8 @@ runs. Memory is that of one worker, of no file: pages of mapped files are the pa
 import math
 from dataclasses import dataclass
 
-from retomaton_dist.clustering.two_level import (
-    CELL_STATES,
-    CELLS_PER_ROOT,
-    MANY_STATES,
-    TwoLevel,
-)
+from retomaton_dist.clustering.samples import passes
+from retomaton_dist.clustering.two_level import TwoLevel, cells_for, cells_have_cells
 from retomaton_dist.dry_run.rates import Rates
 from retomaton_dist.search.blocks import RUN_BYTES
 from retomaton_dist.stages.statistics import UNIT_ENTRIES as COUNTED_UNIT
@@ -94,40 +90,49 @@ class KmeansSizes:
 
     @property
     def per_row(self) -> float:
-        """States that a row is compared with."""
-        if self.plain:
-            return self.states
-        probes = TwoLevel().probes
-        if self.states <= MANY_STATES:
-            return (CELLS_PER_ROOT + probes / CELLS_PER_ROOT) * math.sqrt(self.states)
-        return self.states / CELL_STATES**2 + 2 * probes * CELL_STATES
+        """States that a row is compared with, and cells to find those."""
+        return float(self.states) if self.plain else _compared_in_cells(self.states)
 
     @property
-    def cell_states(self) -> float:
-        """States of a cell, where there are cells."""
-        return min(math.sqrt(self.states) / CELLS_PER_ROOT, float(CELL_STATES))
+    def passes(self) -> float:
+        """How often all iterations together see every row."""
+        return passes(self.rows, self.states, self.iterations)
 
     @property
-    def starting(self) -> float:
-        """Pairs of a row and a centre that finding the first centroids compares."""
-        if self.plain:
-            return 0.0
-        branch, settings, few = self.cell_states, TwoLevel(), self.states <= MANY_STATES
-        top = self.states / branch if few else self.states / CELL_STATES**2
-        sampled = min(self.rows, settings.rows_per_state * top) * top
-        split = min(self.rows, settings.rows_per_state * self.states) * branch
-        learned = (sampled + split * (1 if few else 2)) * settings.split_iterations
-        return learned + self.rows * top
+    def pairs(self) -> float:
+        """Pairs of a row and a centre that the training compares."""
+        refining = self.rows * self.passes * self.per_row
+        return refining if self.plain else refining + self._starting
+
+    @property
+    def _starting(self) -> float:
+        """The same for the first centroids: finding cells, seeing them, and splitting them."""
+        settings, deep = TwoLevel(), cells_have_cells(self.states)
+        cells, each = cells_for(self.states), settings.split_iterations
+        found = KmeansSizes(
+            cells, min(self.rows, settings.rows_per_state * cells), each, plain=not deep
+        )
+        split = min(self.rows, settings.rows_per_state * self.states)
+        branch = max(1, self.states // cells)
+        splitting = split * branch * passes(max(1, split // cells), branch, each)
+        return found.pairs + self.rows * found.per_row + splitting
+
+
+def _compared_in_cells(states: int) -> float:
+    """Centres that a row is compared with on its way through cells, level by level."""
+    cells = cells_for(states)
+    above = _compared_in_cells(cells) if cells_have_cells(states) else float(cells)
+    return above + TwoLevel().probes * states / cells
 
 
 def kmeans(name: str, sizes: KmeansSizes, work: Work) -> StageEstimate:
-    """Each iteration reads each row once; what is sampled is sorted by cell, once, on disk."""
+    """An iteration reads a row once, if it sees it; rows are sorted by cell, once, on disk."""
     entries, dimension, rates = work.shape.entries, work.shape.dimension, work.rates
-    pairs = sizes.starting + (sizes.rows * sizes.iterations + entries) * sizes.per_row
+    pairs = sizes.pairs + entries * sizes.per_row
     sampled = 2.0 * sizes.rows * dimension
     centroids = 4.0 * sizes.states * dimension
     moved = sizes.iterations * sizes.states * (12 * dimension + 8.0)
-    reads = sampled * (1 + sizes.iterations) + work.key_bytes
+    reads = sampled * (1 + sizes.passes) + work.key_bytes
     return StageEstimate(
         stage="cluster",
         makes=f"{name}: {sizes.states:,} states, at most {sizes.iterations} iterations",

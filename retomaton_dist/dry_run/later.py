@@ -4,6 +4,7 @@ from typing import Any
 
 from retomaton_dist.clustering.greedy import EXACT_ENTRIES
 from retomaton_dist.clustering.products import Blocking
+from retomaton_dist.clustering.two_level import cells_for
 from retomaton_dist.dry_run import costs
 from retomaton_dist.dry_run.costs import IndexSizes, KmeansSizes, StageEstimate, Work
 from retomaton_dist.dry_run.probes import Sizes
@@ -42,7 +43,8 @@ def _states_at_once(settings: BuildSettings, shape: Shape) -> int:
     if settings.cluster.algorithm != "kmeans":
         return MOST_AT_ONCE
     sizes = kmeans_sizes(settings.cluster, shape)
-    return min(sizes.states if sizes.plain else round(sizes.cell_states), MOST_AT_ONCE)
+    at_once = sizes.states if sizes.plain else max(1, sizes.states // cells_for(sizes.states))
+    return min(at_once, MOST_AT_ONCE)
 
 
 def _recipe(settings: BuildSettings, shape: Shape) -> CodecRecipe:

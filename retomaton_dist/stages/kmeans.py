@@ -123,7 +123,8 @@ class KmeansPlan(Plan[range]):
 
 
 def _shown(last: Iteration) -> Json:
-    return {"inertia": f"{last.inertia:.5g}", "moved": f"{last.moved:.1%}", "empty": last.empty}
+    moved = {} if last.moved is None else {"moved": f"{last.moved:.1%}"}
+    return {"inertia": f"{last.inertia:.5g}", **moved, "empty": last.empty}
 
 
 def _total(units: Sequence[Record], digits: str) -> float:

@@ -10,6 +10,7 @@ from retomaton_dist.clustering.arrays import Centroids, Counts, Keys
 from retomaton_dist.clustering.cells import Cells, NearCells
 from retomaton_dist.clustering.draw import Draw
 from retomaton_dist.clustering.products import Blocking
+from retomaton_dist.clustering.samples import strides_for
 from retomaton_dist.clustering.two_level import TwoLevel
 from retomaton_dist.stages.kmeans_files import TrainingFiles, checked
 from retomaton_dist.stages.kmeans_recipe import Recipe
@@ -24,6 +25,7 @@ LEAST_UNIT_ROWS = 1 << 13
 LEAST_RANGE_STATES = 1 << 12
 # Of rows, and of ranges of states: enough to keep some workers busy where there is little to do.
 LEAST_UNITS = 16
+FEW_UNITS = 4
 SUMS_MEMORY = 256 << 20
 
 
@@ -55,6 +57,15 @@ class TrainingJob(WithoutCaches):
         """Rows of a unit: so many that their sums fit, were each of another state."""
         wanted = max(LEAST_UNIT_ROWS, -(-self.recipe.rows // LEAST_UNITS))
         return max(1, min(UNIT_ROWS, wanted, SUMS_MEMORY // (8 * self.dimension)))
+
+    @cached_property
+    def strides(self) -> tuple[int, ...]:
+        """Of how many rows each iteration sees one."""
+        return strides_for(self.recipe.rows, self.recipe.states, self.recipe.iterations)
+
+    def span(self, stride: int) -> int:
+        """Rows that a unit is for which sees one in `stride`: as much work, or some units."""
+        return min(self.unit_rows * stride, max(self.unit_rows, -(-self.recipe.rows // FEW_UNITS)))
 
     @property
     def range_states(self) -> int:
@@ -127,7 +138,8 @@ def training_files(folder: Path, config_hash: str) -> TrainingFiles:
     cut = {
         "unit_rows": [LEAST_UNIT_ROWS, UNIT_ROWS],
         "range_states": LEAST_RANGE_STATES,
-        "least_units": LEAST_UNITS,
+        "least_units": [FEW_UNITS, LEAST_UNITS],
+        "strides": strides_for(1 << 62, 1, 64),
         "sums_memory": SUMS_MEMORY,
         "two_level": asdict(TwoLevel()),
     }

@@ -15,11 +15,11 @@ import numpy as np
 from retomaton_dist.clustering.arrays import Counts, blocks_of
 from retomaton_dist.clustering.cell_order import group_cells, places_of_units
 from retomaton_dist.clustering.draw import draw, first_centroids
-from retomaton_dist.clustering.lloyd import Iteration, Stop, stopped
+from retomaton_dist.clustering.lloyd import Iteration, Stop, scaled, stopped
 from retomaton_dist.clustering.products import Blocking
 from retomaton_dist.clustering.sums import total_of
 from retomaton_dist.clustering.tally import Norms, spread_unit
-from retomaton_dist.clustering.two_level import apportion
+from retomaton_dist.clustering.two_level import apportion, masses_of
 from retomaton_dist.runtime.session import Session
 from retomaton_dist.stages.kmeans_files import CentroidPiece, TrainingFiles, TrainingState, checked
 from retomaton_dist.stages.kmeans_job import (
@@ -114,21 +114,25 @@ def _iterate(
 
 
 def _step(job: TrainingJob, state: TrainingState, run: Run) -> TrainingState:
-    """Assign all rows, then move every centroid, a range of whole cells at a time."""
+    """Assign the rows that are seen, then move every centroid, some whole cells at a time."""
     number, unit = len(state.history), state.spread_unit
-    rows = blocks_of(job.recipe.rows, job.unit_rows)
-    assigning = [AssignRows(i, r.start, r.stop, number, unit) for i, r in enumerate(rows)]
+    stride, whole = job.strides[number], all(s == 1 for s in job.strides[: number + 1][-2:])
+    sight = unit, stride, whole and number > 0
+    rows = blocks_of(job.recipe.rows, job.span(stride))
+    assigning = [AssignRows(i, r.start, r.stop, number, *sight) for i, r in enumerate(rows)]
     run(assigning)
     job.centroids_array(number + 1).make()
     groups = _groups_of_states(job)
     moving = [MoveRange(i, *g, number, unit, len(assigning)) for i, g in enumerate(groups)]
     run(moving)
-    found, facts = _inertia_and_moved(job, assigning), _facts_of(job, moving)
+    digits, moved, seen = _assigned(job, assigning)
+    facts = _facts_of(job, moving)
     iteration = Iteration(
-        inertia=found[0],
-        moved=found[1] / job.recipe.rows,
+        inertia=scaled(total_of(digits), job.recipe.rows, seen),
+        moved=moved / job.recipe.rows if whole else None,
         empty=sum(fact["empty"] for fact in facts),
         refilled=sum(fact["refilled"] for fact in facts),
+        seen=seen,
     )
     return replace(_state_of(facts, state.levels), history=(*state.history, iteration))
 
@@ -140,12 +144,14 @@ def _groups_of_states(job: TrainingJob) -> list[tuple[int, int]]:
     return group_cells(np.diff(job.state_offsets), job.range_states)
 
 
-def _inertia_and_moved(job: TrainingJob, units: Sequence[AssignRows]) -> tuple[float, int]:
-    digits, moved = np.zeros(1, np.int64), 0
+def _assigned(job: TrainingJob, units: Sequence[AssignRows]) -> tuple[Counts, int, int]:
+    """What the units add up to: distances, rows that moved, rows that were seen."""
+    digits, moved, seen = np.zeros(1, np.int64), 0, 0
     for unit in units:
         arrays, facts = checkpoint.load_part(unit.record(job.files), ("digits",))
-        digits, moved = digits + arrays["digits"], moved + facts["moved"]
-    return total_of(digits), moved
+        digits = digits + arrays["digits"]
+        moved, seen = moved + facts["moved"], seen + facts["seen"]
+    return digits, moved, seen
 
 
 def _facts_of(job: TrainingJob, units: Sequence[TrainingUnit]) -> list[Json]:
@@ -201,8 +207,9 @@ def _begin_in_cells(job: TrainingJob, run: Run) -> TrainingState:
     if not job.files.cells.exists():
         weighing = [WeighCells(number, *group) for number, group in enumerate(groups)]
         run(weighing)
-        found = [checkpoint.load_part(u.record(job.files), ("masses",))[0] for u in weighing]
-        masses = np.concatenate([arrays["masses"] for arrays in found])
+        found = [checkpoint.load_part(u.record(job.files), ("weights",))[0] for u in weighing]
+        weights = np.concatenate([arrays["weights"] for arrays in found])
+        masses = masses_of(weights, np.diff(job.row_offsets))
         states = apportion(masses, job.recipe.states)
         save_offsets(job.files.cells, job.files.config_hash, states)
     job.centroids_array(0).make()

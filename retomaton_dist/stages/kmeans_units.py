@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
+from retomaton_dist.clustering.arrays import Keys
 from retomaton_dist.clustering.assign import Nearest, find_among_all, find_in_seen_cells
 from retomaton_dist.clustering.cell_order import (
     WEIGHED_ROWS,
@@ -22,10 +23,11 @@ from retomaton_dist.clustering.cell_order import (
     runs_of,
     weigh,
 )
-from retomaton_dist.clustering.cells import cell_finder
+from retomaton_dist.clustering.cells import NearCells, cell_finder
 from retomaton_dist.clustering.draw import drawn
 from retomaton_dist.clustering.lloyd import cluster_rows
 from retomaton_dist.clustering.moving import moved_centroids
+from retomaton_dist.clustering.samples import rows_seen
 from retomaton_dist.clustering.sums import digits_of
 from retomaton_dist.clustering.tally import Tally, add_tally, empty_range, norms_of, tally_of
 from retomaton_dist.clustering.two_level import TwoLevel, split_rows
@@ -101,7 +103,8 @@ class SeeCells(TrainingUnit):
 
     def do(self, job: TrainingJob) -> tuple[Arrays, Json]:
         """Leave them, and how many rows each cell is nearest to."""
-        near = cell_finder(job.coarse, job.blocking)(job.entry_keys(self.first, self.last))
+        find = cell_finder(job.coarse, job.blocking, ranked=True)
+        near = find(job.entry_keys(self.first, self.last))
         return {"near": near, "counts": count_rows(near, len(job.coarse.centres))}, {}
 
 
@@ -139,18 +142,18 @@ class CopyRows(TrainingUnit):
 
 
 class WeighCells(TrainingUnit):
-    """Weigh the cells first..last-1, so that equal keys do not claim states by their mass."""
+    """Weigh the cells first..last-1 by what their rows lie apart."""
 
     kind = "weighed"
 
     def do(self, job: TrainingJob) -> tuple[Arrays, Json]:
-        """Leave their masses."""
+        """Leave their weights."""
         bounds = job.row_offsets[self.first : self.last + 1].tolist()
-        masses = [
-            weigh(_some_rows(job, begin, end, WEIGHED_ROWS), end - begin)
+        weights = [
+            weigh(_some_rows(job, begin, end, WEIGHED_ROWS), end - begin, job.blocking)
             for begin, end in itertools.pairwise(bounds)
         ]
-        return {"masses": np.array(masses, np.int64)}, {}
+        return {"weights": np.array(weights, np.float64)}, {}
 
 
 class SplitCells(TrainingUnit):
@@ -191,10 +194,15 @@ def piece_facts(first: int, centroids: np.ndarray) -> Json:
 
 @dataclass(frozen=True)
 class AssignRows(TrainingUnit):
-    """Give the rows first..last-1 their states, and add up the members of each state."""
+    """Give those of the rows first..last-1 that are seen their states, and add up the members.
+
+    One row in `stride` is seen; where `compares`, all are, as in the iteration before.
+    """
 
     iteration: int
     spread_unit: float
+    stride: int
+    compares: bool
 
     @property
     def kind(self) -> str:
@@ -203,23 +211,31 @@ class AssignRows(TrainingUnit):
 
     def do(self, job: TrainingJob) -> tuple[Arrays, Json]:
         """Leave the rows' states, how many have moved, and the tally of the states they are in."""
-        keys = job.row_keys(self.first, self.last)
-        nearest = self._find(job, keys)
+        keys, near = self._rows(job)
+        nearest = self._find(job, keys, near)
         tally = tally_of(keys, nearest, self.spread_unit)
         arrays = {name: getattr(tally, name) for name in TALLIED}
         digits = digits_of(nearest.distances)
-        facts = {"moved": self._moved(job, nearest)}
+        facts = {"moved": self._moved(job, nearest), "seen": len(keys)}
         return {**arrays, "row_states": nearest.states, "digits": digits}, facts
 
-    def _find(self, job: TrainingJob, keys: np.ndarray) -> Nearest:
+    def _rows(self, job: TrainingJob) -> tuple[Keys, NearCells | None]:
+        """The keys of the rows that are seen, and the cells that these see."""
+        keys = job.row_keys(self.first, self.last)
+        near = job.row_cells(self.first, self.last) if job.recipe.two_level else None
+        if self.stride == 1:
+            return keys, near
+        rows = rows_seen(self.first, self.last, self.iteration, self.stride) - self.first
+        return keys[rows], None if near is None else near[rows]
+
+    def _find(self, job: TrainingJob, keys: Keys, near: NearCells | None) -> Nearest:
         centroids = job.centroids_array(self.iteration).map()
-        if not job.recipe.two_level:
+        if near is None:
             return find_among_all(centroids, job.blocking)(keys)
-        find = find_in_seen_cells(centroids, job.state_offsets, job.blocking)
-        return find(keys, job.row_cells(self.first, self.last))
+        return find_in_seen_cells(centroids, job.state_offsets, job.blocking)(keys, near)
 
     def _moved(self, job: TrainingJob, nearest: Nearest) -> int:
-        if self.iteration == 0:
+        if not self.compares:
             return len(nearest.states)
         kind = f"{iteration_name(self.iteration - 1)}/assigned"
         path = job.files.unit(kind, self.number)

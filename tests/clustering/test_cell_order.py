@@ -1,6 +1,7 @@
 """Rows in the order of their nearest cells: each at one place, whoever puts it there."""
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
@@ -13,6 +14,7 @@ from retomaton_dist.clustering.cell_order import (
     runs_of,
     weigh,
 )
+from retomaton_dist.clustering.products import Blocking
 from tests.clustering.data import DIVISIONS, clouds, divided
 
 CELLS = 6
@@ -42,14 +44,25 @@ def test_at_most_so_many_rows_are_drawn_in_ascending_order(first, count, limit):
     assert np.all((first <= rows) & (rows < first + count))
 
 
-def test_a_cell_weighs_as_many_rows_as_it_has_different_keys():
+def apart(keys):
+    exact = keys.astype(np.float64)
+    return ((exact - exact.mean(axis=0)) ** 2).sum()
+
+
+def test_a_cell_weighs_what_its_different_keys_lie_apart():
     keys = clouds(100, 5, 4)
-    assert weigh(keys, 100) == 100
+    assert weigh(keys, 100, Blocking()) == pytest.approx(apart(keys), rel=1e-5)
     keys[:60] = keys[0]
-    assert weigh(keys, 100) == 41
-    assert weigh(keys, 1000) == 410
-    assert weigh(keys[:60], 10**6) == 16_667
-    assert weigh(keys[:0], 0) == 0
+    expected = apart(keys[59:])
+    assert weigh(keys, 100, Blocking()) == pytest.approx(expected, rel=1e-5)
+    assert weigh(keys, 1000, Blocking()) == pytest.approx(10 * expected, rel=1e-5)
+    assert weigh(keys[:60], 10**6, Blocking()) == 0
+    assert weigh(keys[:0], 0, Blocking()) == 0
+
+
+def test_a_cell_weighs_the_same_however_its_rows_are_multiplied():
+    keys = clouds(500, 9, 24)
+    assert weigh(keys, 500, Blocking()) == weigh(keys, 500, Blocking(rows=7, states=16))
 
 
 @given(st.lists(st.integers(0, 9), min_size=1, max_size=40), st.integers(1, 30))

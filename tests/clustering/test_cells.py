@@ -51,7 +51,7 @@ def states_of(seen, cells, states):
 def test_rows_see_the_nearest_cells_of_the_nearest_cells(case, block, at_once):
     rows, centroids, cells = case
     blocking = Blocking(rows=at_once, grouped_rows=block, states=4)
-    near = cell_finder(cells, blocking)(rows)
+    near = cell_finder(cells, blocking, ranked=True)(rows)
     states = find_in_cells(centroids, cells, blocking)(rows).states
     for row, found, state in zip(rows, near, states, strict=True):
         seen = seen_the_obvious_way(row, cells)
@@ -69,7 +69,7 @@ def test_rows_that_know_their_cells_get_the_same_states():
     rows, centroids = crowds(200, 400)
     cells = Cells(centroids[::100].copy(), np.array([0, 60, 180, 300, 400]), 2)
     blocking = Blocking(rows=16, states=32)
-    near = cell_finder(cells, blocking)(rows)
+    near = cell_finder(cells, blocking, ranked=True)(rows)
     found = find_in_seen_cells(centroids, cells.offsets, blocking)(rows, near)
     whole = find_in_cells(centroids, cells, Blocking())(rows)
     np.testing.assert_array_equal(found.states, whole.states)
@@ -81,7 +81,7 @@ def test_the_order_of_rows_changes_no_state():
     centroids, centres = rows[:100].astype(np.float32), rows[100:110].astype(np.float32)
     cells = Cells(centres, np.arange(0, 101, 10), probes=3)
     find = find_in_cells(centroids, cells, Blocking())
-    order = np.argsort(cell_finder(cells, Blocking())(rows)[:, 0], kind="stable")
+    order = np.argsort(cell_finder(cells, Blocking(), ranked=True)(rows)[:, 0], kind="stable")
     np.testing.assert_array_equal(find(rows).states[order], find(rows[order]).states)
 
 

@@ -11,6 +11,7 @@ from retomaton_dist.clustering.two_level import (
     TwoLevel,
     apportion,
     cells_for,
+    masses_of,
     split_rows,
     wants_two_levels,
 )
@@ -30,6 +31,17 @@ def test_states_are_apportioned_by_mass(masses, more):
     assert np.all(np.diff(shares[np.argsort(masses, kind="stable")]) >= -1)
 
 
+@given(st.lists(st.floats(0, 1e30), min_size=1, max_size=40))
+def test_masses_are_weights_in_proportion_and_every_cell_with_rows_has_some(weights):
+    weights = np.array(weights)
+    rows = np.arange(len(weights)) % 3
+    masses = masses_of(np.where(rows > 0, weights, 0), rows)
+    assert np.all((masses > 0) == (rows > 0))
+    total = weights[rows > 0].sum()
+    expected = weights[rows > 0] / (total or 1) * masses.sum()
+    assert masses[rows > 0] == pytest.approx(expected, rel=1e-6, abs=50)
+
+
 def test_equal_remainders_go_to_the_lower_cell():
     assert apportion(np.array([5, 5, 5]), 5).tolist() == [2, 2, 1]
 
@@ -37,7 +49,8 @@ def test_equal_remainders_go_to_the_lower_cell():
 def test_two_levels_are_for_work_that_plain_k_means_takes_long_for():
     assert not wants_two_levels(10_000, 100, 256, 20)
     assert not wants_two_levels(10**9, 100, 1024, 20)
-    assert wants_two_levels(300_000, 3000, 256, 10)
+    assert not wants_two_levels(300_000, 3000, 256, 10)
+    assert wants_two_levels(600_000, 6000, 256, 10)
     assert wants_two_levels(10**8, 10**6, 1024, 20)
 
 

@@ -90,6 +90,16 @@ def test_without_cells_it_is_lloyds_algorithm_over_all_rows(tmp_path):
     assert trained.cells is None
 
 
+def test_iterations_that_see_some_rows_are_those_of_lloyds_algorithm_in_memory(tmp_path):
+    keys, seen = clouds(30_000, 40, 8), []
+    trained = train(stored(tmp_path, keys), tmp_path / "t", 30, two_level=False, show=seen.append)
+    start = first_centroids(len(keys), keys.__getitem__, 30, 1)
+    expected = lloyd(keys, start, Stop(5, -1), Blocking())
+    assert len({iteration.seen for iteration in expected.history}) == 5
+    np.testing.assert_array_equal(trained.centroids, expected.centroids)
+    assert seen[-1] == expected.history
+
+
 def test_rows_that_are_drawn_are_the_only_ones_that_count(tmp_path):
     keys = clouds(6000, 20, 8)
     trained = train(stored(tmp_path, keys), tmp_path / "t", 1, two_level=False, rows=500)
