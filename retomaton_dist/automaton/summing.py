@@ -168,11 +168,15 @@ def distributions(
     """
     size = table_size(lanes.slots.shape[1])
     table, places = np.empty(size, np.int64), np.empty(size, np.int64)
+    order = np.argsort(-temperatures)
+    twice = _twice_as_warm(temperatures)
     for i in range(chosen.shape[0]):
         counts[i] = _gather(
             lanes,
             chosen[i],
             temperatures,
+            order,
+            twice,
             pointer_weights,
             tokens[i],
             probabilities[i],
@@ -190,14 +194,20 @@ def _gather(
     lanes: LaneArrays,
     lane: Whole,
     temperatures: Floats,
+    order: NDArray[np.int64],
+    twice: NDArray[np.int64],
     pointer_weights: Floats,
     tokens: NDArray[np.int32],
     weights: Floats,
     table: NDArray[np.int64],
     places: NDArray[np.int64],
 ) -> Whole:
-    """Sum the weights of equal values; return how many values there are."""
-    nearest = np.inf
+    """Sum the weights of equal values; return how many values there are.
+
+    Versions come in `order`, so that what is `twice` as warm as one is known before it: the weight
+    at half a temperature is a square, and exponentials are what takes time here.
+    """
+    nearest, powers = np.inf, np.empty(temperatures.shape[0])
     for i in range(lanes.counts[lane]):
         nearest = min(nearest, np.float64(lanes.distances[lane, i]))
     size = table_size(lanes.counts[lane])
@@ -215,11 +225,25 @@ def _gather(
             tokens[count] = lanes.values[lane, i]
             weights[:, count] = 0.0
             count += 1
-        for version in range(temperatures.shape[0]):
-            weight = _exponential(distance, nearest, temperatures[version])
-            weight *= pointer_weights[version] if lanes.pointed[lane, i] else 1.0
-            weights[version, places[place]] += weight
+        for version in order:
+            if twice[version] >= 0:
+                powers[version] = powers[twice[version]] ** 2
+            else:
+                powers[version] = _exponential(distance, nearest, temperatures[version])
+            weight = pointer_weights[version] if lanes.pointed[lane, i] else 1.0
+            weights[version, places[place]] += weight * powers[version]
     return count
+
+
+@compiled
+def _twice_as_warm(temperatures: Floats) -> NDArray[np.int64]:
+    """For each temperature the place of one that is exactly twice it, -1 if there is none."""
+    found = np.full(temperatures.shape[0], -1)
+    for i in range(temperatures.shape[0]):
+        for j in range(temperatures.shape[0]):
+            if temperatures[j] == 2.0 * temperatures[i]:
+                found[i] = j
+    return found
 
 
 @compiled

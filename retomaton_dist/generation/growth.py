@@ -28,7 +28,7 @@ from retomaton_dist.scores.walks import Gate
 
 Tokens = NDArray[np.int32]
 
-LEAST_LOG = -200.0
+LEAST_LOGIT = -1e6
 
 
 @dataclass(frozen=True)
@@ -72,16 +72,18 @@ class Said(NamedTuple):
 def read_logits(logits: Tensor) -> Said:
     """Normalise logits [positions, vocabulary]: few passes, and sums in double precision."""
     exact = logits.float()
-    largest, favourites = exact.max(-1, keepdim=True)
-    # What is that far below has no weight, not even where a model forbids tokens.
-    behind = (exact - largest).clamp_(min=LEAST_LOG)
-    weights = behind.exp()
-    total = weights.sum(-1, dtype=torch.float64)
-    mean = weights.mul_(behind).sum(-1, dtype=torch.float64) / total
-    normals = (total.log() + largest[:, 0]).cpu().numpy()
-    entropy = (total.log() - mean).float().cpu().numpy()
-    confidence = (-total.log()).float().cpu().numpy()
-    return Said(exact.cpu().numpy(), normals, favourites[:, 0].cpu().numpy(), entropy, confidence)
+    known: NDArray[np.float32] = exact.cpu().numpy()
+    rows, favourites = np.arange(len(known)), known.argmax(-1)
+    p = torch.softmax(exact, -1)
+    # What single precision lost is in the sum of all.
+    total, most = p.sum(-1, dtype=torch.float64).cpu().numpy(), p[rows, favourites]
+    largest = known[rows, favourites].astype(np.float64)
+    normals = largest - np.log(most.double().cpu().numpy()) + np.log(total)
+    # Where a model forbids tokens: 0 times a large number is 0, 0 times infinity is not.
+    finite = exact if bool(exact.amin() > LEAST_LOGIT) else exact.clamp(min=LEAST_LOGIT)
+    mean = p.mul_(finite).sum(-1, dtype=torch.float64).cpu().numpy() / total
+    entropy, confidence = (normals - mean).astype(np.float32), largest - normals
+    return Said(known, normals, favourites, entropy, confidence.astype(np.float32))
 
 
 @dataclass

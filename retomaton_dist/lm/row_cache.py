@@ -33,7 +33,10 @@ class CachePlace:
 
 
 class RowLayer(CacheLayerMixin):  # type: ignore[misc] # transformers has no types
-    """What one layer keeps: [rows, columns, heads, width] of keys, and as much of values."""
+    """What one layer keeps: [rows, heads, columns, width] of keys, and as much of values.
+
+    A head's columns lie together: that is how attention reads them.
+    """
 
     is_sliding = False
 
@@ -44,7 +47,7 @@ class RowLayer(CacheLayerMixin):  # type: ignore[misc] # transformers has no typ
     def lazy_initialization(self, key_states: Tensor, value_states: Tensor) -> None:
         """Make room for as many rows as there are; columns come as they are needed."""
         self.keys, self.values = (
-            states.new_zeros((self.place.height, 0, states.shape[1], states.shape[3]))
+            states.new_zeros((self.place.height, states.shape[1], 0, states.shape[3]))
             for states in (key_states, value_states)
         )
         self.is_initialized = True
@@ -80,13 +83,12 @@ class RowLayer(CacheLayerMixin):  # type: ignore[misc] # transformers has no typ
         place, tokens = self.place, states.shape[2]
         rows = slice(None) if place.rows is None else place.rows
         if place.first is not None:
-            kept[rows, place.first : place.first + tokens] = states.transpose(1, 2)
+            kept[rows, :, place.first : place.first + tokens] = states
         else:
             numbers = torch.arange(len(kept)) if place.rows is None else place.rows
-            places = (numbers[:, None] * kept.shape[1] + place.columns).flatten().to(kept.device)
-            new = states.transpose(1, 2).reshape(len(places), *kept.shape[2:])
-            kept.view(-1, *kept.shape[2:]).index_copy_(0, places, new)
-        return kept[rows, : place.width].transpose(1, 2)
+            places = numbers[:, None].to(kept.device), place.columns.to(kept.device)
+            kept[places[0], :, places[1]] = states.transpose(1, 2)
+        return kept[rows, :, : place.width]
 
 
 class RowCache(Cache):  # type: ignore[misc] # transformers has no types
@@ -104,9 +106,10 @@ class RowCache(Cache):  # type: ignore[misc] # transformers has no types
 
 def _with_columns(kept: Tensor, columns: int) -> Tensor:
     """The same with room for so many columns at least."""
-    if kept.shape[1] >= columns:
+    rows, heads, room, width = kept.shape
+    if room >= columns:
         return kept
     size = max(LEAST_COLUMNS, 1 << (columns - 1).bit_length())
-    made = kept.new_zeros((len(kept), size, *kept.shape[2:]))
-    made[:, : kept.shape[1]] = kept
+    made = kept.new_zeros((rows, heads, size, width))
+    made[:, :, :room] = kept
     return made

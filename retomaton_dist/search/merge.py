@@ -33,6 +33,19 @@ def merge(parts: Sequence[Found], k: int) -> Found:
     return nearest, which
 
 
+def cut_short(parts: Sequence[Found], merged: Found, asked: int) -> NDArray[np.bool_]:
+    """Which queries a part may know more of the merged ones of, having given all it was asked for.
+
+    What a part left out is no nearer than its last; and of equal ones, merging wants all.
+    """
+    last = merged[0][:, -1]
+    short = np.zeros(len(last), np.bool_)
+    for distances, entries in parts:
+        if distances.shape[1] == asked:
+            short |= (entries[:, -1] >= 0) & (distances[:, -1] <= last)
+    return short
+
+
 def settle(distances: Distances, rows: Entries, offset: int, first: int, last: int) -> bool:
     """Make entries of what FAISS found, in place and in order; False if one is not first..last-1.
 

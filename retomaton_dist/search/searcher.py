@@ -11,6 +11,7 @@ The contract, for every implementation:
   entries except among those tied with the k-th.
 """
 
+import math
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -22,12 +23,16 @@ from numpy.typing import ArrayLike, NDArray
 from retomaton_dist.errors import BadInput
 from retomaton_dist.search import parameters
 from retomaton_dist.search.layout import IndexFiles, Layout
-from retomaton_dist.search.merge import Found, merge
+from retomaton_dist.search.merge import Found, cut_short, merge
 from retomaton_dist.search.parameters import NONE, Parameters
 from retomaton_dist.search.shard import Queries, Shard
 
 ROWS_AT_ONCE = 4096
 WIDENING = 4
+# Square roots of its part of k that a shard is asked for besides, at first; the share of queries
+# that may be asked twice before it is more.
+MORE = 4.0
+OFTEN = 1 / 16
 
 
 class Searcher(ABC):
@@ -36,6 +41,7 @@ class Searcher(ABC):
     def __init__(self, layout: Layout, chosen: Parameters) -> None:
         self.layout = layout
         self.parameters = {**layout.parameters, **chosen}
+        self._more = MORE
 
     def __enter__(self) -> Self:
         return self
@@ -71,8 +77,35 @@ class Searcher(ABC):
         return distances, entries
 
     def candidates(self, queries: Queries, k: int, widen: int = 1) -> Found:
-        """What the index finds with its parameters as they are; gaps are (inf, -1)."""
-        return merge(self.search_shards(queries, k, widen), k)
+        """What the index finds with its parameters as they are; gaps are (inf, -1).
+
+        A shard is asked for its part of k and some more. Queries that it may know nearer entries
+        of are asked again for all of k, so that what is found does not depend on it.
+        """
+        part = self._part(k)
+        parts = self.search_shards(queries, part, widen)
+        found = merge(parts, k)
+        if part == k or not len(queries):
+            return found
+        short = cut_short(parts, found, part)
+        if short.mean() > OFTEN:
+            self._more *= 1.5
+        if short.any():
+            again = merge(self.search_shards(queries[short], k, widen), k)
+            for column, whole in zip(found, again, strict=True):
+                column[short] = whole
+        return found
+
+    def _part(self, k: int) -> int:
+        """How many neighbours each shard is asked for: more, once that was often too few.
+
+        Cells alone measure a query the same in whatever company: where all keys are multiplied at
+        once, or turned before, asking again would round differently.
+        """
+        if not self.layout.factory.startswith("IVF"):
+            return k
+        each = k / len(self.layout.spans)
+        return min(k, math.ceil(each + self._more * math.sqrt(each)))
 
     def _full(self, queries: Queries, k: int, most: int) -> Found:
         distances, entries = self.candidates(queries, most)

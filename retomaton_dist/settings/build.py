@@ -85,7 +85,7 @@ class ClusterSettings(Settings):
         choices=("kmeans", "greedy", "none"),
     )
     states: int | None = option("number of states K of kmeans; auto: entries / 100", None, least=1)
-    iterations: int = option("of kmeans, at most; it stops when little changes", 20, least=1)
+    iterations: int = option("of kmeans: few of the rows at first, all in the last", 20, least=1)
     sample: int | None = option(
         "entries that kmeans learns from; auto: 256 per state, more where quick", None, least=1
     )

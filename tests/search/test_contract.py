@@ -10,7 +10,7 @@ from retomaton_dist.errors import BadInput
 from retomaton_dist.search.library import faiss
 from retomaton_dist.search.parameters import apply
 from tests.search.conftest import DIMENSION, ENTRIES
-from tests.search.made import distances_between, many_ties
+from tests.search.made import distances_between, make_store, many_ties
 
 QUERIES = many_ties(40, DIMENSION, seed=5).astype(np.float32)
 
@@ -85,6 +85,24 @@ def test_an_entry_found_at_any_distance_has_that_distance(open_search, keys):
     distances, entries = open_search("cells").search(QUERIES, 20)
     truth = distances_between(QUERIES, keys)
     assert (np.take_along_axis(truth, entries, axis=1) == distances).all()
+
+
+@pytest.mark.usefixtures("ray_local")
+def test_neighbours_that_all_lie_in_one_shard_are_found(tmp_path):
+    keys = np.random.default_rng(0).standard_normal((6000, DIMENSION)).astype(np.float16)
+    keys[2000:4000] *= np.float16(0.01)
+    path = make_store(tmp_path / "apart.store", keys, [100] * 60)
+    parameters = {"parameters": "nprobe=16", "recall_queries": 8, "progress": "none"}
+    rd.index(path, factory="IVF16,Flat", shards=3, workers=1, sample=1000, **parameters)
+    queries = keys[2000:2040].astype(np.float32)
+    expected = np.sort(distances_between(queries, keys), axis=1)[:, :600]
+    with rd.open(path).searcher() as searcher:
+        # Asked twice at first, and for more at once from then on.
+        for _ in range(12):
+            distances, entries = searcher.search(queries, 600)
+            np.testing.assert_allclose(distances, expected, rtol=1e-3, atol=1e-6)
+            assert entries.min() >= 2000
+            assert entries.max() < 4000
 
 
 def test_no_queries_give_no_rows(open_search):

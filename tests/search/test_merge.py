@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retomaton_dist.search.merge import merge, settle, tidy
+from retomaton_dist.search.merge import cut_short, merge, settle, tidy
 
 
 @st.composite
@@ -31,6 +31,23 @@ def test_merged_results_are_the_k_first_by_distance_and_entry(parts, k):
     real = sorted(pair for part in parts for pair in part if pair[1] >= 0)
     expected = (real + [(np.inf, -1)] * k)[:k]
     assert list(zip(distances[0], entries[0], strict=True)) == expected
+
+
+@given(shard_results(), st.integers(1, 12), st.integers(1, 8))
+def test_what_is_not_cut_short_is_what_merging_whole_parts_gives(parts, k, asked):
+    whole = merge([as_arrays(part) for part in parts], k)
+    some = [(near[:, :asked], which[:, :asked]) for near, which in map(as_arrays, parts)]
+    merged = merge(some, k)
+    if not cut_short(some, merged, asked)[0]:
+        assert all(map(np.array_equal, merged, whole))
+
+
+def test_a_part_that_gave_all_it_has_is_not_cut_short():
+    given_all = [as_arrays([(1, 0), (np.inf, -1)]), as_arrays([(5, 2), (np.inf, -1)])]
+    assert not cut_short(given_all, merge(given_all, 3), 2)[0]
+    may_have_more = [as_arrays([(1, 0), (2, 1)]), as_arrays([(5, 2), (np.inf, -1)])]
+    assert cut_short(may_have_more, merge(may_have_more, 3), 2)[0]
+    assert not cut_short(may_have_more, merge(may_have_more, 1), 2)[0]
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 99)), min_size=1, max_size=40))
