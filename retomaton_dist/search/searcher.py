@@ -92,8 +92,7 @@ class Searcher(ABC):
             self._more *= 1.5
         if short.any():
             again = merge(self.search_shards(queries[short], k, widen), k)
-            for column, whole in zip(found, again, strict=True):
-                column[short] = whole
+            found[0][short], found[1][short] = again
         return found
 
     def _part(self, k: int) -> int:
