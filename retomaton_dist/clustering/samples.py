@@ -15,6 +15,7 @@ from retomaton_dist.clustering.draw import priorities
 _STRIDES = (1, 2, 4, 4, 8, 8, 8, 16)
 _ROWS_PER_STATE = 6
 LEAST_ROWS = 1 << 11
+_ROWS_AT_ONCE = 1 << 18
 # Far from the seeds that rows and first centroids are drawn by.
 _FIRST_SEED = 1 << 32
 
@@ -33,9 +34,11 @@ def passes(rows: int, states: int, iterations: int) -> float:
 
 def rows_seen(first: int, last: int, iteration: int, stride: int) -> NDArray[np.int64]:
     """Those of the rows first..last-1 that an iteration sees, ascending."""
-    rows = np.arange(first, last)
     if stride == 1:
-        return rows
-    ranks = priorities(rows, _FIRST_SEED + iteration)
-    seen: NDArray[np.int64] = rows[ranks < np.uint64(2**64 // stride)]
-    return seen
+        return np.arange(first, last)
+    parts = [np.empty(0, np.int64)]
+    for start in range(first, last, _ROWS_AT_ONCE):
+        rows = np.arange(start, min(start + _ROWS_AT_ONCE, last))
+        ranks = priorities(rows, _FIRST_SEED + iteration)
+        parts.append(rows[ranks < np.uint64(2**64 // stride)])
+    return np.concatenate(parts)
