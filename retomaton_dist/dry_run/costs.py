@@ -12,14 +12,15 @@ from retomaton_dist.clustering.samples import passes
 from retomaton_dist.clustering.two_level import TwoLevel, cells_for, cells_have_cells
 from retomaton_dist.dry_run.rates import Rates
 from retomaton_dist.search.blocks import RUN_BYTES
+from retomaton_dist.stages.index_cells import ITERATIONS
 from retomaton_dist.stages.statistics import UNIT_ENTRIES as COUNTED_UNIT
 from storage.datastore import Shape
 
 KEY_UNIT = 1 << 18  # entries of a unit of k-means, and of filling an index
 CODE_UNIT = 1 << 17
 SUMS_BYTES = 256 << 20
-# FAISS: iterations of training; codewords of a part, and the sample that they are learned from.
-FAISS_ITERATIONS, PQ_WORDS, PQ_ITERATIONS = 10, 256, 25
+# FAISS: codewords of a part, iterations, and the sample that they are learned from.
+PQ_WORDS, PQ_ITERATIONS = 256, 25
 PQ_SAMPLE = 256 * PQ_WORDS
 INDEX_ROWS = 65_536
 CODEC_ITERATIONS = 12
@@ -184,7 +185,8 @@ def index(makes: str, sizes: IndexSizes, work: Work) -> StageEstimate:
     filled = float(sizes.entry_bytes) * entries
     trained = 4.0 * sizes.cells * dimension
     exact = 12.0 * sizes.queries * (sizes.neighbours + 1) * sizes.shards
-    coarse = float(sizes.sample) * sizes.cells * FAISS_ITERATIONS * dimension / rates.products
+    seen = sizes.sample * passes(sizes.sample, max(1, sizes.cells), ITERATIONS)
+    coarse = seen * sizes.cells * dimension / rates.products
     compared = (sizes.queries + sizes.cells + sizes.words) * dimension / rates.searched
     hashed = (work.key_bytes + 2 * filled) / rates.hashed
     words = PQ_SAMPLE * sizes.words * PQ_ITERATIONS * dimension / rates.searched
@@ -206,7 +208,7 @@ def index(makes: str, sizes: IndexSizes, work: Work) -> StageEstimate:
         reads=reads,
         passes=(reads - filled) / work.key_bytes,
         scratch=filled,
-        exchanged=4.0 * sizes.cells * dimension * FAISS_ITERATIONS,
+        exchanged=4.0 * sizes.cells * dimension * ITERATIONS,
     )
 
 

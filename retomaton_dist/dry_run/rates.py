@@ -37,10 +37,10 @@ class Rates:
 MEASURED_ON = "one of 2 cores, no GPU, 2026-11-17, by CPU time"
 # On keys of 64 numbers. The first three, and `ordered`, by the benchmark `scale`: between those
 # that explain what the CPU time of whole stages grew by from 10^6 to 10^7 entries, and from there
-# to 10^8 (products: 1.40 and 0.78 x 10^10); the others by `probes.py`.
+# to 10^8 (products: 0.68 and 0.74 x 10^10); the others by `probes.py`.
 MEASURED_WIDTH = 64
 MEASURED = Rates(
-    products=1.05e10,
+    products=7.1e9,
     searched=1.8e10,
     encoded=1.1e5,
     placed=5.0e6,
