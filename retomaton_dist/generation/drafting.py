@@ -172,16 +172,16 @@ def drafting_for(
     if draft == "auto":
         if num_beams > 1:
             return None
-        return Drafting(_suffixes(lm), lm.learnt.setdefault(kind, Learnt()))
+        return Drafting(lm.draft_suffixes, lm.learnt.setdefault(kind, Learnt()))
     if isinstance(draft, int) and not isinstance(draft, bool) and draft >= 0:
-        return Drafting(_suffixes(lm), Learnt(DraftLength(draft))) if draft else None
+        return Drafting(lm.draft_suffixes, Learnt(DraftLength(draft))) if draft else None
     if isinstance(draft, DraftSource):
         return draft
     raise BadInput(f"draft = {draft!r}: must be 'auto', 0 for none, or a number of tokens")
 
 
-def _suffixes(lm: "RetomatonLM") -> Suffixes | None:
-    """The suffix index that the walk uses, else the store's, if there is one."""
+def suffixes_of(lm: "RetomatonLM") -> Suffixes | None:
+    """What drafts are looked up in: the walk's suffix index, else the store's, if it has one."""
     found = lm.retrieval.suffix_index
     stage = lm.store.manifest.stages.get(f"suffix/{SUFFIXES}")
     if found is None and stage is not None and stage.done:

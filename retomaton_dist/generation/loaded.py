@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from retomaton_dist.automaton.suffixes import Suffixes
 from retomaton_dist.errors import BadInput
 from retomaton_dist.evaluation.kept_calibration import KeptCalibration, calibration_names
 from retomaton_dist.evaluation.prepare import (
@@ -20,7 +21,7 @@ from retomaton_dist.evaluation.prepare import (
 from retomaton_dist.evaluation.score_worker import Retrieval
 from retomaton_dist.generation.choosing import LoadRequest, choose_point
 from retomaton_dist.generation.decoding import Watch
-from retomaton_dist.generation.drafting import Draft, Learnt, drafting_for
+from retomaton_dist.generation.drafting import Draft, Learnt, drafting_for, suffixes_of
 from retomaton_dist.generation.generating import (
     Generated,
     Generating,
@@ -110,6 +111,11 @@ class RetomatonLM:
     def learnt(self) -> dict[Hashable, Learnt]:
         """What was learnt of drafts, by how tokens are chosen and how many texts there are."""
         return {}
+
+    @cached_property
+    def draft_suffixes(self) -> Suffixes | None:
+        """The suffix index that drafts are looked up in, if there is one."""
+        return suffixes_of(self)
 
     @cached_property
     def custom_generate(self) -> CustomGenerate:
