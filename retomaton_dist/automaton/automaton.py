@@ -69,8 +69,8 @@ class Automaton:
 
     @cached_property
     def unclustered(self) -> bool:
-        """Whether every entry is a state of its own."""
-        return self.states == self.entries and _count_up(self.columns.offsets)
+        """Whether no state has more than one member; some may have none."""
+        return _singles(self.columns.offsets)
 
     @cached_property
     def typical_distance(self) -> float:
@@ -157,13 +157,12 @@ class Automaton:
 
 
 @compiled
-def _count_up(offsets: Ids) -> bool:
-    """Whether offsets are 0, 1, 2, ...: they are read only up to where they are not."""
-    alike = 0
-    while alike < offsets.shape[0] and np.int64(offsets[alike]) == alike:
-        alike += 1
-    counted: bool = alike == offsets.shape[0]
-    return counted
+def _singles(offsets: Ids) -> bool:
+    """Whether offsets rise by one at most: they are read only up to where they do not."""
+    for i in range(offsets.shape[0] - 1):
+        if np.int64(offsets[i + 1]) - np.int64(offsets[i]) > 1:
+            return False
+    return True
 
 
 @compiled

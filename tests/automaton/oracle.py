@@ -22,8 +22,8 @@ class Corpus:
 
     @property
     def unclustered(self):
-        """Whether every entry is a state of its own."""
-        return sorted(self.states) == list(range(len(self.values)))
+        """Whether no state has more than one member."""
+        return len(set(self.states)) == len(self.states)
 
     def documents(self):
         """Values of documents that lie one after the other, each up to where a pointer ends."""

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from retomaton_dist.automaton.lanes import Lanes
@@ -113,6 +113,14 @@ def check_probabilities(lanes, expected, values, pointer_weight):
                 assert math.isnan(log)
 
 
+# Two entries in states of their own beside a state that nothing is in.
+ONE_EACH = {
+    "seed": 2, "entries": 2, "states": 3, "vocabulary": 1, "tangled": True, "clustered": True,
+    "codec": "fp16",
+}  # fmt: skip
+
+
+@example(ONE_EACH, 1, 2, 1.0)
 @given(automata, st.integers(1, 6), st.sampled_from([1, 2, 5, 12, 100]), taus)
 def test_the_preset_reference_equals_the_authors_code(chosen, k, max_knns, tau):
     made, random = build(chosen)
