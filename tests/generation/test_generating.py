@@ -132,6 +132,9 @@ def test_drafts_change_how_many_passes_it_takes_and_nothing_else(learned, lines,
 @pytest.mark.parametrize("family", ["gpt2", "llama", "mistral"])
 def test_drafted_is_undrafted_for_200_prompts_of_each_family(store_of, lines, family):
     lm = with_network(loaded(store_of(family)))
+    # In single precision a coordinate of a query is rounded to the other side now and then, by the
+    # width of the pass; then a search finds another k-th neighbour.
+    lm.lm.model.double()
     sizes = np.random.default_rng(0).integers(1, 24, 200).tolist()
     prompts = prompts_of(lm, lines, sizes)
     for chosen in ({}, {"do_sample": True, "seed": 9}):
