@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from retomaton_dist.clustering.arrays import Counts, Keys
 from retomaton_dist.clustering.assign import find_among_all
 from retomaton_dist.clustering.cells import NearCells
-from retomaton_dist.clustering.draw import digests, priorities
+from retomaton_dist.clustering.draw import different, priorities
 from retomaton_dist.clustering.lloyd import cluster_rows
 from retomaton_dist.clustering.products import Blocking
 from retomaton_dist.clustering.sums import digits_of, total_of
@@ -72,9 +72,9 @@ def weigh(keys: Keys, rows: int, blocking: Blocking) -> float:
     """
     if not rows:
         return 0.0
-    different = keys[np.sort(np.unique(digests(keys), return_index=True)[1])]
-    mean = cluster_rows(different, 1, 1, 0, blocking)
-    distances = find_among_all(mean, blocking)(different).distances
+    apart = different(keys)
+    mean = cluster_rows(apart, 1, 1, 0, blocking)
+    distances = find_among_all(mean, blocking)(apart).distances
     return total_of(digits_of(distances)) * (rows / len(keys))
 
 

@@ -126,12 +126,13 @@ def first_centroids(rows: int, take: Take, states: int, seed: int) -> Centroids:
         entries = np.sort(drawn(rows, tried + states - len(chosen), seed)[tried:])
         if not len(entries):
             break
-        chosen = _different(np.concatenate([chosen, take(entries)]))
+        chosen = different(np.concatenate([chosen, take(entries)]))
         tried += len(entries)
     centroids = np.full((states, chosen.shape[1]), np.nan, np.float32)
     centroids[: len(chosen)] = chosen
     return centroids
 
 
-def _different(keys: Keys) -> Keys:
+def different(keys: Keys) -> Keys:
+    """The keys without those that equal an earlier one."""
     return keys[np.sort(np.unique(digests(keys), return_index=True)[1])]

@@ -28,7 +28,7 @@ class MixtureNetwork:
 
     def log_shares(self, features: NDArray[np.float32]) -> NDArray[np.float64]:
         """Logarithms of the shares, [rows, distributions]; they sum to 1 as float64."""
-        made = (features - self.mean) / self.scale
+        made = self.prepared(features).numpy()
         for number, (weight, bias) in enumerate(self._steps):
             made = (np.maximum(made, 0) if number else made) @ weight + bias
         exact = made.astype(np.float64)
