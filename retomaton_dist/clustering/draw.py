@@ -67,9 +67,11 @@ class Draw:
 
     def among(self, first: int, last: int) -> NDArray[np.int64]:
         """The drawn ones of first..last-1, ascending."""
-        numbers = np.arange(first, last)
-        found: NDArray[np.int64] = numbers[priorities(numbers, self.seed) <= np.uint64(self.most)]
-        return found
+        found = [np.empty(0, np.int64)]
+        for part in blocks_of(last - first, _ENTRIES_AT_ONCE):
+            numbers = np.arange(first + part.start, first + part.stop)
+            found.append(numbers[priorities(numbers, self.seed) <= np.uint64(self.most)])
+        return np.concatenate(found)
 
 
 def draw(rows: int, count: int, seed: int) -> Draw:

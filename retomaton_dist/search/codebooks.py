@@ -1,7 +1,7 @@
 """Training an index in parts: given its cells, the codec of what keys are beside their centroids.
 
-A scalar codec needs the extremes of the residuals, which parts of a sample give as well as the
-whole. Each book of a product codec depends on its own columns of the residuals alone, so that
+A scalar codec needs the extremes of the residuals alone, which those of parts of a sample have as
+well. Each book of a product codec depends on its own columns of the residuals alone, so that
 groups of books are trained apart, to the very bits that FAISS has for all of them.
 """
 
@@ -40,6 +40,11 @@ def residuals(centroids: Rows, keys: Rows) -> Rows:
     return found
 
 
+def extremes(rows: Rows) -> Rows:
+    """The least and the greatest number of every column: all that a scalar codec asks of rows."""
+    return np.stack([rows.min(axis=0), rows.max(axis=0)])
+
+
 def train_books(index: Any, first: int, last: int, columns: Rows) -> Rows:
     """Train the books first..last-1 of an index on their columns of the residuals."""
     ivf = faiss.downcast_index(index)
@@ -61,7 +66,7 @@ def columns_of(index: Any, first: int, last: int) -> slice:
 
 
 def assemble(factory: str, centroids: Rows, parts: Sequence[Rows], books: Sequence[Rows]) -> Any:
-    """The trained, empty index of a factory: its cells, and its codec from residuals or books.
+    """The trained, empty index of a factory: its cells, and its codec from extremes or books.
 
     There may be fewer centroids than the factory asks for: then there are fewer cells.
     """
@@ -73,8 +78,7 @@ def assemble(factory: str, centroids: Rows, parts: Sequence[Rows], books: Sequen
     if books:
         faiss.copy_array_to_vector(np.concatenate(books), ivf.pq.centroids)
     elif parts:
-        extremes = [extreme(part, axis=0) for part in parts for extreme in (np.min, np.max)]
-        ivf.sq.train(np.stack(extremes))
+        ivf.sq.train(np.concatenate(parts))
     ivf.is_trained = index.is_trained = True
     return index
 

@@ -3,7 +3,7 @@
 Units 0..S-1 are the shards and unit S is the training, whose files stay. Where an index can be
 divided (`search/division.py`) others come before them, whose files are scratch:
 
-    residual parts   what some rows of the sample are beside their centroids
+    residual parts   what some rows of the sample are beside their centroids, or their extremes
     book groups      some books of a product codec, trained on all residual parts
     unit S           the trained index, put together
     blocks           some chunks of one shard: lists of codes, and the probe's nearest among them

@@ -20,6 +20,7 @@ from retomaton_dist.search.codebooks import (
     assemble,
     codec_rows,
     columns_of,
+    extremes,
     residuals,
     train_books,
 )
@@ -107,9 +108,13 @@ class IndexWorker:
         return np.sort(drawn(self._reader.shape.entries, count, self._task.seed))
 
     def _residuals(self, number: int, first: int, last: int) -> Done:
-        """Write what some rows of the codec's sample are beside their centroids."""
+        """Write what some rows of the codec's sample are beside their centroids, or their extremes.
+
+        Books are trained on the rows themselves.
+        """
         keys = self._reader.rows(self._codec_sample[first:last]).astype(np.float32)
-        return self._leave(number, residuals(self._centroids, keys))
+        rows = residuals(self._centroids, keys)
+        return self._leave(number, rows if self._task.units.books else extremes(rows))
 
     def _books(self, number: int, first: int, last: int) -> Done:
         """Train some books of the codec on all residuals."""

@@ -188,9 +188,10 @@ def _copying(job: TrainingJob) -> Iterator[CopyRows]:
 
 
 def _entry_units(job: TrainingJob) -> list[tuple[int, int]]:
-    """Cut the entries into units of whole chunks."""
+    """Cut the entries into units of whole chunks, each with a unit's rows among them."""
     shape = job.reader.shape
-    size = max(1, job.unit_rows // shape.chunk_entries) * shape.chunk_entries
+    wanted = job.unit_rows * shape.entries // job.recipe.rows
+    size = max(1, wanted // shape.chunk_entries) * shape.chunk_entries
     return [(part.start, part.stop) for part in blocks_of(shape.entries, size)]
 
 

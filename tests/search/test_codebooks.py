@@ -8,6 +8,7 @@ from retomaton_dist.search.codebooks import (
     books_of,
     codec_rows,
     columns_of,
+    extremes,
     residuals,
     train_books,
 )
@@ -19,7 +20,7 @@ ROWS = np.random.default_rng(0).standard_normal((3000, DIMENSION)).astype(np.flo
 
 
 def train_in_parts(factory, centroids, group=3):
-    """Residuals in two parts, books in groups."""
+    """Residuals in two parts, or the extremes of each where there are no books; books in groups."""
     empty = faiss.index_factory(DIMENSION, factory)
     parts = np.split(residuals(centroids, ROWS), [1234]) if codec_rows(empty, len(ROWS)) else []
     books, count = [], books_of(empty)
@@ -27,7 +28,7 @@ def train_in_parts(factory, centroids, group=3):
         last = min(first + group, count)
         columns = np.concatenate(parts)[:, columns_of(empty, first, last)]
         books.append(train_books(empty, first, last, columns))
-    return assemble(factory, centroids, parts, books)
+    return assemble(factory, centroids, parts if books else list(map(extremes, parts)), books)
 
 
 @pytest.fixture(autouse=True)
