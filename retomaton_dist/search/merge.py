@@ -1,6 +1,7 @@
 """Joining what several shards found: always in the order (distance, entry).
 
-FAISS joins shards, but leaves ties inside one in any order: `settle` and `tidy` are ours.
+FAISS joins shards of one width, and leaves ties inside one in any order. Here each may have
+another width, and is read where it lies: results of actors are views of shared memory.
 """
 
 from collections.abc import Sequence
@@ -9,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from retomaton_dist.compiled import compiled
-from retomaton_dist.search.library import faiss
 
 Distances = NDArray[np.float32]
 Entries = NDArray[np.int64]
@@ -19,18 +19,51 @@ Found = tuple[Distances, Entries]
 
 def merge(parts: Sequence[Found], k: int) -> Found:
     """The k nearest of what the parts hold; every part's entries come after those of the last."""
-    if len(parts) == 1 and parts[0][0].shape[1] == k:
+    found = _nearest(parts, k)
+    if found[0].shape[1] == k:
+        return found
+    nothing = found[0][:, :0], found[1][:, :0]
+    return _joined(found, nothing, k)
+
+
+def _nearest(parts: Sequence[Found], k: int) -> Found:
+    """As many as the parts hold, k at most: neighbours are joined first, so that few are moved."""
+    if len(parts) == 1:
         return parts[0]
-    shape = len(parts), len(parts[0][0]), k
-    distances, entries = np.full(shape, np.inf, np.float32), np.full(shape, -1, np.int64)
-    for number, (distance, entry) in enumerate(parts):
-        width = min(k, distance.shape[1])
-        distances[number, :, :width] = distance[:, :width]
-        entries[number, :, :width] = entry[:, :width]
-    # Of equal distances FAISS takes the first part's: those are the lowest entries.
-    nearest, which = faiss.merge_knn_results(distances, entries)
-    nearest[which < 0] = np.inf
-    return nearest, which
+    middle = len(parts) // 2
+    left, right = _nearest(parts[:middle], k), _nearest(parts[middle:], k)
+    return _joined(left, right, min(k, left[0].shape[1] + right[0].shape[1]))
+
+
+def _joined(left: Found, right: Found, width: int) -> Found:
+    shape = len(left[0]), width
+    found = np.empty(shape, np.float32), np.empty(shape, np.int64)
+    _join(*left, *right, *found)
+    return found
+
+
+@compiled
+def _join(
+    near_left: Distances,
+    left: Entries,
+    near_right: Distances,
+    right: Entries,
+    near: Distances,
+    which: Entries,
+) -> None:
+    for row in range(near.shape[0]):
+        i = j = 0
+        for place in range(near.shape[1]):
+            has_left, has_right = i < left.shape[1], j < right.shape[1]
+            # Of equal distances the left one is taken: its entry is lower.
+            if has_left and not (has_right and near_right[row, j] < near_left[row, i]):
+                near[row, place], which[row, place] = near_left[row, i], left[row, i]
+                i += 1
+            elif has_right:
+                near[row, place], which[row, place] = near_right[row, j], right[row, j]
+                j += 1
+            else:
+                near[row, place], which[row, place] = np.inf, -1
 
 
 def cut_short(parts: Sequence[Found], merged: Found, asked: int) -> NDArray[np.bool_]:
