@@ -1,10 +1,13 @@
 """What is drawn follows from the seed, and centroids begin at keys that differ."""
 
+from unittest import mock
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from retomaton_dist.clustering import draw as draw_module
 from retomaton_dist.clustering.draw import digests, draw, drawn, first_centroids, priorities
 from tests.clustering.data import clouds, grids
 
@@ -69,9 +72,16 @@ def test_the_start_follows_from_the_seed(seed):
     assert not np.array_equal(starts[0], starts[2])
 
 
-@given(st.integers(1, 5000), st.integers(1, 5000), st.integers(0, 100), st.integers(0, 5000))
-def test_a_draw_without_a_list_has_the_same_entries(rows, count, seed, middle):
+@given(
+    st.integers(1, 5000),
+    st.integers(1, 5000),
+    st.integers(0, 100),
+    st.integers(0, 5000),
+    st.integers(100, 6000),
+)
+def test_a_draw_without_a_list_has_the_same_entries(rows, count, seed, middle, at_once):
     count, middle = min(rows, count), min(rows, middle)
-    found = draw(rows, count, seed)
-    parts = [found.among(0, middle), found.among(middle, rows)]
+    with mock.patch.object(draw_module, "_ENTRIES_AT_ONCE", at_once):
+        found = draw(rows, count, seed)
+        parts = [found.among(0, middle), found.among(middle, rows)]
     np.testing.assert_array_equal(np.concatenate(parts), np.sort(drawn(rows, count, seed)))

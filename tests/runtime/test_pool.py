@@ -102,6 +102,13 @@ def test_actors_stay_for_the_next_pool_and_do_other_work(tmp_path):
     assert pids(folders[0]) == pids(folders[1])
 
 
+def test_an_actor_lets_go_of_every_worker_that_it_had():
+    with contextlib.closing(Actors(crew(1))) as actors:
+        for _ in range(3):
+            with Pool(actors, workers.Circle, PATIENCE) as pool:
+                assert list(pool.run(["how many?"])) == [("how many?", 1)]
+
+
 def test_an_actor_that_died_between_two_pools_is_replaced(tmp_path):
     folders = [tmp_path / name for name in ("first", "second")]
     with contextlib.closing(Actors(crew(1))) as actors:

@@ -206,3 +206,19 @@ class Gpus(Together):
 
         super().run(unit)
         return os.getpid(), tuple(ray.get_gpu_ids()), os.environ.get("CUDA_VISIBLE_DEVICES")
+
+
+class Circle:
+    """Refers to itself, so that only a collection frees it; a unit asks how many were not freed."""
+
+    alive = 0
+
+    def __init__(self):
+        self.self = self
+        type(self).alive += 1
+
+    def __del__(self):
+        type(self).alive -= 1
+
+    def run(self, _):
+        return type(self).alive
