@@ -35,9 +35,9 @@ class Rates:
 
 
 MEASURED_ON = "one of 2 cores, no GPU, 2026-11-17, by CPU time"
-# On keys of 64 numbers. The first three, and `ordered`, by the benchmark `scale`: between those
-# that explain what the CPU time of whole stages grew by from 10^6 to 10^7 entries, and from there
-# to 10^8 (products: 0.68 and 0.74 x 10^10); the others by `probes.py`.
+# On keys of 64 numbers. The first three, and `ordered`, by the benchmark `scale`: near those that
+# explain what the CPU time of whole stages grew by from 10^6 to 10^7 entries, and from there to
+# 10^8 (products: 0.68 and 0.74 x 10^10, in a later run 0.78 and 0.88); the others by `probes.py`.
 MEASURED_WIDTH = 64
 MEASURED = Rates(
     products=7.1e9,
