@@ -132,15 +132,20 @@ def test_growth_is_told_against_the_next_smaller_run_of_the_same_width(tmp_path)
     assert text.endswith("k-means took 3 iterations.")
 
 
-def test_bad_sizes_are_refused():
-    for given, said in (
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
         (["--entries", "0"], "a whole number above 0 is needed"),
         (["--entries", "many"], "--entries"),
         ([], "--entries is needed"),
-    ):
-        result = run_python("-m", "tests.benchmarks.scale", *given)
-        assert result.returncode == 2
-        assert said in result.stderr
+    ],
+)
+def test_bad_sizes_are_refused(monkeypatch, capsys, given, said):
+    monkeypatch.setattr(sys, "argv", ["scale", *given])
+    with pytest.raises(SystemExit) as refused:
+        scale.main()
+    assert refused.value.code == 2
+    assert said in capsys.readouterr().err
 
 
 @pytest.mark.slow

@@ -12,14 +12,12 @@ from tests.conftest import run_python
 FAST = "/dev/shm" if Path("/dev/shm").is_dir() else None
 
 
-# A few of them anywhere, or each.
+# A few of them anywhere, or each (of those of k-means, many).
 @pytest.mark.parametrize(
     ("stage", "step", "operations"),
     [
-        ("cluster", 97, 300),
         ("compile", 23, 100),
         ("suffix", 17, 50),
-        ("index", 31, 80),
         pytest.param("cluster", 7, 300, marks=pytest.mark.slow),
         pytest.param("compile", 1, 100, marks=pytest.mark.slow),
         pytest.param("suffix", 1, 50, marks=pytest.mark.slow),
