@@ -22,8 +22,8 @@ def merge(parts: Sequence[Found], k: int) -> Found:
     found = _nearest(parts, k)
     if found[0].shape[1] == k:
         return found
-    nothing = found[0][:, :0], found[1][:, :0]
-    return _joined(found, nothing, k)
+    rows = len(found[0])
+    return _joined(found, (np.empty((rows, 0), np.float32), np.empty((rows, 0), np.int64)), k)
 
 
 def _nearest(parts: Sequence[Found], k: int) -> Found:
