@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from retomaton_dist.clustering.arrays import Centroids, Keys, blocks_of
 from retomaton_dist.compiled import compiled
 
-_ENTRIES_AT_ONCE = 1 << 20
+_ENTRIES_AT_ONCE = 1 << 18
 _LEADING_BITS = 16
 _ROUNDS = 8
 _MINUS_ZERO = np.uint64(0x8000)

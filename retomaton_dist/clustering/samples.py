@@ -9,14 +9,12 @@ iterations over all rows, at a quarter of the work (docs/states.md).
 import numpy as np
 from numpy.typing import NDArray
 
-from retomaton_dist.clustering.arrays import blocks_of
 from retomaton_dist.clustering.draw import Draw
 
 # One row in so many, from the last iteration backwards; those before are as the first.
 _STRIDES = (1, 2, 4, 4, 8, 8, 8, 16)
 _ROWS_PER_STATE = 6
 LEAST_ROWS = 1 << 11
-_ROWS_AT_ONCE = 1 << 18
 # Far from the seeds that rows and first centroids are drawn by.
 _FIRST_SEED = 1 << 32
 
@@ -37,7 +35,4 @@ def rows_seen(first: int, last: int, iteration: int, stride: int) -> NDArray[np.
     """Those of the rows first..last-1 that an iteration sees, ascending."""
     if stride == 1:
         return np.arange(first, last)
-    draw = Draw(_FIRST_SEED + iteration, 2**64 // stride - 1)
-    blocks = blocks_of(last - first, _ROWS_AT_ONCE)
-    parts = [draw.among(first + block.start, first + block.stop) for block in blocks]
-    return np.concatenate([np.empty(0, np.int64), *parts])
+    return Draw(_FIRST_SEED + iteration, 2**64 // stride - 1).among(first, last)

@@ -146,15 +146,16 @@ def run_ours(store: Path, states: int, iterations: int) -> list[Result]:
 def run_until(store: Path, states: int, iterations: int, inertia: float) -> list[Result]:
     """Run both paths with the fewest iterations that end with so little inertia, or with all."""
     with warm(store) as ours:
-        return [
-            next(
-                result
-                for tried in range(1, iterations + 1)
-                if (result := ours.run(states, tried, two_level=two_level)).inertia <= inertia
-                or tried == iterations
-            )
-            for two_level in (False, True)
-        ]
+        return [fewest(ours, states, iterations, inertia, two_level) for two_level in (False, True)]
+
+
+def fewest(ours: Ours, states: int, iterations: int, inertia: float, two_level: bool) -> Result:
+    """Run with one iteration, then with two, and so on; only the last run is told."""
+    for tried in range(1, iterations + 1):
+        result = ours.run(states, tried, two_level=two_level)
+        if result.inertia <= inertia:
+            break
+    return result
 
 
 def synthetic(rows: int, dimension: int) -> np.ndarray:
