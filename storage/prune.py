@@ -6,6 +6,7 @@ from pathlib import Path
 from storage import datastore
 from storage.errors import BadInput
 from storage.manifest import Manifest
+from storage.shaped import is_name
 from storage.store import StoreWriter
 
 STAGE = "prune"
@@ -40,7 +41,7 @@ def prune_calibration(writer: StoreWriter, name: str) -> int:
     The manifest forgets it first: what a killed run leaves, the same command deletes.
     """
     folder, known = writer.path / CALIBRATIONS / name, _calibrations(writer.manifest)
-    if name not in known and not folder.is_dir():
+    if not is_name(name) or (name not in known and not folder.is_dir()):
         raise BadInput(
             f"{writer.path} has no calibration {name!r}; there is {', '.join(known) or 'none'}"
         )

@@ -16,9 +16,18 @@ from pathlib import Path
 
 from storage import canonical, files
 from storage.canonical import Json
-from storage.errors import DamagedStore
+from storage.errors import BadInput, DamagedStore
 from storage.files import FileDigest
-from storage.shaped import Known, Rule, check_shape, is_files, is_object, is_text, is_whole
+from storage.shaped import (
+    Known,
+    Rule,
+    check_shape,
+    is_files,
+    is_object,
+    is_stage,
+    is_text,
+    is_whole,
+)
 
 FOLDER = "stages"
 _NAME = re.compile(r"unit-(\d{5,18})(?:\.attempt-([1-9]\d{0,17}))?\.json")
@@ -43,7 +52,9 @@ class Record:
 
 
 def folder(store: Path, stage: str) -> Path:
-    """Where the records of a stage lie."""
+    """Where the records of a stage lie; a name that would lead elsewhere is refused."""
+    if not is_stage(stage):
+        raise BadInput(f"{stage!r} is not the name of a stage")
     return store / FOLDER / stage
 
 

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from storage import records
-from storage.errors import DamagedStore
+from storage.errors import BadInput, DamagedStore
 from storage.files import FileDigest
 from storage.records import Record
 
@@ -62,3 +62,11 @@ def test_a_discarded_stage_leaves_nothing_and_other_stages_alone(tmp_path):
     records.discard(tmp_path, "cluster/a")
     assert not records.folder(tmp_path, "cluster/a").exists()
     assert records.finished(tmp_path, "cluster/b") == {3}
+
+
+@pytest.mark.parametrize("stage", ["..", "", "calibrate/..", "calibrate/", "/tmp", "a/b/c"])
+def test_records_of_what_is_no_name_of_a_stage_are_never_removed(tmp_path, stage):
+    records.write(tmp_path, "extract", Record(0, "hash", {}))
+    with pytest.raises(BadInput, match="not the name of a stage"):
+        records.discard(tmp_path, stage)
+    assert records.finished(tmp_path, "extract") == {0}
