@@ -4,7 +4,6 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, BinaryIO
 
 from retomaton_dist.corpus.pieces import Piece, Split
@@ -26,11 +25,10 @@ class Text:
 
 def read_documents(source: Source, piece: Piece, split: Split) -> Iterator[Text]:
     """Yield, in order, the documents that begin in the piece, the empty ones among them."""
-    source.check_unchanged()
     if source.kind == "parquet":
         yield from _rows(source, piece, split.field)
         return
-    with Path(source.path).open("rb") as file:
+    with source.open() as file:
         if split.kind == "file":
             yield Text(source.name, 0, _decode(file.read(), source, 0))
         elif split.kind == "regex":
@@ -103,7 +101,7 @@ def _rows(source: Source, piece: Piece, column: str) -> Iterator[Text]:
     import pyarrow as pa
     from pyarrow import parquet
 
-    with parquet.ParquetFile(source.path) as file:
+    with source.open() as opened, parquet.ParquetFile(opened) as file:
         _check_column(file.schema_arrow, column, source)
         row = sum(file.metadata.row_group(group).num_rows for group in range(piece.start))
         groups = list(range(piece.start, piece.stop))

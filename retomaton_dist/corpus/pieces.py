@@ -100,7 +100,8 @@ def _row_groups(number: int, source: Source) -> Iterator[tuple[Piece, int]]:
     from pyarrow import parquet
 
     try:
-        metadata = parquet.read_metadata(source.path)
+        with source.open() as file:
+            metadata = parquet.read_metadata(file)
     except (OSError, pa.ArrowException) as error:
         said = " ".join(str(error).split())
         raise CorpusError(f"{source.path} is no whole Parquet file: {said}") from error

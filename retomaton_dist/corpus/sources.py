@@ -1,34 +1,111 @@
 """The files a corpus consists of: found by path, folder or glob, and fingerprinted by content."""
 
 import glob
+import hashlib
+import io
 import os
+import socket
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from retomaton_dist.errors import CorpusError
 from storage.canonical import content_hash
-from storage.files import digest_of
+from storage.files import check_plain
 
+# A file is compared with its fingerprint in blocks of this size, each by a digest of its own.
+BLOCK = 4 << 20
 _KINDS = {".jsonl": "jsonl", ".parquet": "parquet"}
 
 
 @dataclass(frozen=True)
 class Source:
-    """One file. `name` is its path below the folder or glob that was asked for."""
+    """One file. `name` is its path below the folder or glob that was asked for.
+
+    `digest` is the SHA-256 of its contents, `blocks` are the digests of its blocks in order.
+    """
 
     name: str
     path: str
     kind: str
     bytes: int
-    modified_ns: int
     digest: str
+    blocks: tuple[str, ...] = field(repr=False)
 
-    def check_unchanged(self) -> None:
-        """Refuse a file that is not as it was when the corpus was fingerprinted."""
-        now = _stat(Path(self.path))
-        if (now.st_size, now.st_mtime_ns) != (self.bytes, self.modified_ns):
-            raise CorpusError(f"{self.path} changed while it was being read; run again")
+    def open(self) -> io.BufferedReader:
+        """Open the file for reading; only bytes that were fingerprinted are ever returned."""
+        return io.BufferedReader(_FingerprintedFile(self), BLOCK)
+
+
+class _FingerprintedFile(io.RawIOBase):
+    """A file that compares every block with the source's fingerprint before handing it out.
+
+    So it does not matter when the file changes, or on which host another one has its path.
+    """
+
+    def __init__(self, source: Source) -> None:
+        super().__init__()
+        self._source = source
+        self._position = 0
+        self._block_number = -1
+        self._block = b""
+        try:
+            self._descriptor = os.open(source.path, os.O_RDONLY)
+        except OSError as error:
+            raise _unreadable(source.path, error) from error
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._position
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        start = {os.SEEK_SET: 0, os.SEEK_CUR: self._position, os.SEEK_END: self._source.bytes}
+        self._position = start[whence] + offset
+        return self._position
+
+    def readinto(self, buffer: Any) -> int:
+        """Fill the buffer from one block, at most."""
+        if self._position >= self._source.bytes:
+            return 0
+        number, start = divmod(self._position, BLOCK)
+        if number != self._block_number:
+            self._block = self._read(number)
+            self._block_number = number
+        data = self._block[start : start + len(buffer)]
+        buffer[: len(data)] = data
+        self._position += len(data)
+        return len(data)
+
+    def close(self) -> None:
+        if not self.closed:
+            super().close()
+            os.close(self._descriptor)
+
+    def _read(self, number: int) -> bytes:
+        place = number * BLOCK
+        size = min(BLOCK, self._source.bytes - place)
+        data = b""
+        try:
+            while len(data) < size and (
+                part := os.pread(self._descriptor, size - len(data), place + len(data))
+            ):
+                data += part
+        except OSError as error:
+            raise _unreadable(self._source.path, error) from error
+        if _block_digest(data) != self._source.blocks[number]:
+            raise CorpusError(
+                f"{self._source.path} on {socket.gethostname()} is not the file that this run "
+                f"began with (bytes {place:,} to {place + size:,} differ): it changed since, or "
+                f"that host has another file under this path; make it the same everywhere and run "
+                f"the command again"
+            )
+        return data
 
 
 def find_sources(
@@ -97,20 +174,27 @@ def _hidden(name: str) -> bool:
 
 
 def _fingerprinted(path: Path, name: str) -> Source:
-    before = _stat(path)
+    """Read a file once for the digests of the whole and of its blocks."""
+    whole, blocks, size = hashlib.sha256(), [], 0
     try:
         str(path).encode()
-        digest = digest_of(path)
+        check_plain(path)
+        with path.open("rb") as file:
+            while block := file.read(BLOCK):
+                whole.update(block)
+                blocks.append(_block_digest(block))
+                size += len(block)
     except OSError as error:
-        raise CorpusError(f"cannot read {path}: {error.strerror}") from error
+        raise _unreadable(path, error) from error
     except UnicodeEncodeError:
         raise CorpusError(f"{os.fsencode(path)!r}: the name is not UTF-8; rename it") from None
     kind = _KINDS.get(path.suffix, "text")
-    return Source(name, str(path), kind, digest.bytes, before.st_mtime_ns, digest.digest)
+    return Source(name, str(path), kind, size, whole.hexdigest(), tuple(blocks))
 
 
-def _stat(path: Path) -> os.stat_result:
-    try:
-        return path.stat()
-    except OSError as error:
-        raise CorpusError(f"cannot read {path}: {error.strerror}") from error
+def _block_digest(block: bytes) -> str:
+    return hashlib.blake2b(block, digest_size=16).hexdigest()
+
+
+def _unreadable(path: str | Path, error: OSError) -> CorpusError:
+    return CorpusError(f"cannot read {path}: {error.strerror}")

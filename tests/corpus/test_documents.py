@@ -208,17 +208,28 @@ def test_a_source_that_changed_since_the_units_were_planned_is_not_read(tmp_path
     [source] = find_sources([str(tmp_path)])
     split = choose_split("line", "text", [source])
     [[piece]] = plan_units([source], split, 10)
-    (tmp_path / "a.txt").write_text("one\ntwo\nthree\n")
-    with pytest.raises(CorpusError, match="changed while it was being read; run again"):
+    (tmp_path / "a.txt").write_text("one\nTWO\n")
+    with pytest.raises(CorpusError, match=r"a.txt on .* is not the file that this run began with"):
         next(read_documents(source, piece, split))
 
 
 def test_a_document_whose_places_do_not_fit_their_32_bits_is_refused_not_wrapped():
     """Of a whole file before it is read; of a record or section when it was."""
-    large = Source("law.txt", "/law.txt", "text", LONGEST_DOCUMENT + 1, 0, "digest")
+    large = Source("law.txt", "/law.txt", "text", LONGEST_DOCUMENT + 1, "digest", ())
     with pytest.raises(CorpusError, match=r"law.txt has 4,294,967,296 bytes.*--split line"):
         plan_units([large], choose_split("file", "text", [large]), 1 << 30)
     assert plan_units([large], choose_split("line", "text", [large]), 1 << 30)
     check_length("a", LONGEST_DOCUMENT)
     with pytest.raises(CorpusError, match="document a has"):
         check_length("a", LONGEST_DOCUMENT + 1)
+
+
+def test_rows_of_parquet_that_changed_are_not_read(tmp_path):
+    path = tmp_path / "a.parquet"
+    parquet.write_table(pa.table({"text": ["one", "two"]}), path)
+    [source] = find_sources([str(path)])
+    split = choose_split(None, "text", [source])
+    [[piece]] = plan_units([source], split, 1000)
+    parquet.write_table(pa.table({"text": ["one", "TWO"]}), path)
+    with pytest.raises(CorpusError, match="not the file that this run began with"):
+        list(read_documents(source, piece, split))

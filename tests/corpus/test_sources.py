@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from retomaton_dist.corpus import sources
 from retomaton_dist.corpus.sources import find_sources, fingerprint
 from retomaton_dist.errors import CorpusError
 
@@ -17,6 +18,12 @@ def write(folder, **files):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
     return folder
+
+
+@pytest.fixture
+def small_blocks(monkeypatch):
+    """Blocks of 64 bytes, so that a short file has several."""
+    monkeypatch.setattr(sources, "BLOCK", 64)
 
 
 def names(*corpus):
@@ -175,15 +182,62 @@ def test_a_name_that_is_not_utf8_is_refused(tmp_path):
         find_sources([str(tmp_path)])
 
 
-def test_a_source_that_changes_after_it_was_fingerprinted_is_refused(tmp_path):
-    [source] = find_sources([str(write(tmp_path, a="x") / "a")])
-    source.check_unchanged()
-    (tmp_path / "a").write_text("xy")
-    with pytest.raises(CorpusError, match="changed while it was being read"):
-        source.check_unchanged()
-    (tmp_path / "a").unlink()
-    with pytest.raises(CorpusError, match="cannot read"):
-        source.check_unchanged()
+def test_a_source_gives_its_bytes_back_from_any_place(tmp_path, small_blocks):
+    data = bytes(range(256)) * 3
+    (tmp_path / "a").write_bytes(data)
+    [source] = find_sources([str(tmp_path / "a")])
+    with source.open() as file:
+        assert file.read() == data
+        for place in (0, 1, 63, 64, 65, 700, len(data)):
+            file.seek(place)
+            assert file.read(100) == data[place : place + 100]
+        file.seek(-5, os.SEEK_END)
+        assert file.read() == data[-5:]
+
+
+@pytest.mark.parametrize("place", [0, 63, 64, 299])
+def test_a_source_whose_bytes_differ_is_refused_even_with_the_same_size_and_time(
+    tmp_path, small_blocks, place
+):
+    path = tmp_path / "a"
+    path.write_bytes(bytes(300))
+    [source] = find_sources([str(path)])
+    time = path.stat().st_mtime_ns
+    with path.open("r+b") as file:
+        file.seek(place)
+        file.write(b"!")
+    os.utime(path, ns=(time, time))
+    with source.open() as file, pytest.raises(CorpusError, match="not the file that this run"):
+        file.read()
+
+
+def test_a_source_that_changes_under_the_reader_never_yields_a_changed_byte(tmp_path, small_blocks):
+    path = tmp_path / "a"
+    path.write_bytes(bytes(300))
+    [source] = find_sources([str(path)])
+    with source.open() as file:
+        assert file.read(64) == bytes(64)
+        path.write_bytes(b"!" * 300)
+        with pytest.raises(CorpusError, match="not the file that this run"):
+            file.read()
+
+
+def test_a_copy_with_another_time_is_the_same_source(tmp_path):
+    [source] = find_sources([str(write(tmp_path, a="text") / "a")])
+    os.utime(tmp_path / "a", (1, 1))
+    with source.open() as file:
+        assert file.read() == b"text"
+
+
+@pytest.mark.parametrize("change", ["shorter", "gone"])
+def test_a_source_that_is_shorter_or_gone_is_refused(tmp_path, change):
+    [source] = find_sources([str(write(tmp_path, a="text") / "a")])
+    if change == "gone":
+        (tmp_path / "a").unlink()
+    else:
+        (tmp_path / "a").write_text("tex")
+    with pytest.raises(CorpusError, match=r"cannot read|not the file that this run"):
+        source.open().read()
 
 
 def test_a_pipe_or_a_device_is_refused_and_never_waited_for(tmp_path):

@@ -1,6 +1,7 @@
 """What a document's entries are, and that each can be traced to its place in the source."""
 
 import json
+import os
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,18 @@ from transformers import AutoTokenizer
 from transformers.convert_slow_tokenizer import bytes_to_unicode
 
 import retomaton_dist as rd
+from retomaton_dist.errors import CorpusError
+from retomaton_dist.lm.identity import identify
+from retomaton_dist.runtime.session import Session
+from retomaton_dist.settings import (
+    CorpusSettings,
+    ModelSettings,
+    TokenizeSettings,
+    WorkerSettings,
+)
+from retomaton_dist.stages.runner import run_stage
+from retomaton_dist.stages.tokenize import plan_tokenize
+from storage.store import writing
 from tests.conftest import save_tiny_model
 
 BYTE_OF = {character: byte for byte, character in bytes_to_unicode().items()}
@@ -171,3 +184,25 @@ def test_documents_know_their_source_and_offset(wiki_store):
 def opened(which, request):
     fixture = request.getfixturevalue(f"{which}_store")
     return rd.open(fixture.path)
+
+
+def test_a_corpus_that_differs_where_a_unit_reads_it_leaves_no_store(tiny_model, tmp_path):
+    """As on a host that has another file of the same size and time under the same path."""
+    path, store = tmp_path / "a.txt", tmp_path / "a.store"
+    path.write_text("one two\n")
+    plan = plan_tokenize(
+        store,
+        CorpusSettings(corpus=(str(path),)),
+        identify(ModelSettings(model=str(tiny_model))),
+        TokenizeSettings(),
+    )
+    time = path.stat().st_mtime_ns
+    path.write_text("one TWO\n")
+    os.utime(path, ns=(time, time))
+    with (
+        pytest.raises(CorpusError, match="not the file that this run began with"),
+        writing(store) as writer,
+        Session(WorkerSettings(workers=0, progress="none")) as session,
+    ):
+        run_stage(writer, plan, session)
+    assert not store.exists()
