@@ -6,9 +6,9 @@ Whoever walks, searches or looks up in a store opens it here: evaluation, genera
 from retomaton_dist.automaton.automaton import Automaton
 from retomaton_dist.automaton.suffixes import Suffixes
 from retomaton_dist.search.layout import FOLDER, IndexFiles
-from storage import automaton, suffixes
-from storage.checked import check_stage
-from storage.store import Store
+from retomaton_dist.storage import automaton, suffixes
+from retomaton_dist.storage.checked import check_stage
+from retomaton_dist.storage.store import Store
 
 
 def open_automaton(store: Store, name: str, *, verify: bool = True) -> Automaton:

@@ -1,6 +1,6 @@
 """The errors of the system; the hierarchy's root and the store's errors live in `storage`."""
 
-from storage.errors import (
+from retomaton_dist.storage.errors import (
     BadInput,
     ConfigMismatch,
     DamagedStore,

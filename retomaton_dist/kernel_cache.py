@@ -21,7 +21,7 @@ import numba
 PREFIX = "retomaton-kernels-"
 # Folders that no process uses: so many are kept, for whoever changes between branches.
 KEPT = 4
-PACKAGES = ("retomaton_dist", "storage")
+PACKAGE = "retomaton_dist"
 USES_COMPILED = b"retomaton_dist.compiled"
 _IMPORT = re.compile(
     rb"^[ \t]*(?:from[ \t]+([\w.]+)[ \t]+import[ \t]+(\([^)]*\)|[^\n]*)|import[ \t]+([\w.]+))",
@@ -168,13 +168,20 @@ def _roots() -> Iterator[Path]:
         yield Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "retomaton_dist"
 
 
+def source_files(root: Path) -> list[Path]:
+    """Every file of our package below `root`; in a clone, two of its folders are links."""
+    walked = os.walk(root / PACKAGE, followlinks=True)
+    return [
+        Path(folder, name) for folder, _, names in walked for name in names if name[-3:] == ".py"
+    ]
+
+
 def _modules(root: Path) -> dict[str, Path]:
-    """Files of our packages by the names that import statements give them."""
+    """Files of our package by the names that import statements give them."""
     found = {}
-    for package in PACKAGES:
-        for path in (root / package).rglob("*.py"):
-            *folders, name = path.relative_to(root).with_suffix("").parts
-            found[".".join(folders if name == "__init__" else [*folders, name])] = path
+    for path in source_files(root):
+        *folders, name = path.relative_to(root).with_suffix("").parts
+        found[".".join(folders if name == "__init__" else [*folders, name])] = path
     return found
 
 

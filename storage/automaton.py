@@ -22,10 +22,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from storage.described import Kind
-from storage.errors import DamagedStore
-from storage.files import FileDigest
-from storage.shaped import Rule, is_positive, is_whole
+from retomaton_dist.storage.described import Kind
+from retomaton_dist.storage.errors import DamagedStore
+from retomaton_dist.storage.files import FileDigest
+from retomaton_dist.storage.shaped import Rule, is_positive, is_whole
 
 FOLDER = "automata"
 DESCRIPTION = "automaton.json"

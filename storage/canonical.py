@@ -10,8 +10,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from storage import files
-from storage.errors import DamagedStore
+from retomaton_dist.storage import files
+from retomaton_dist.storage.errors import DamagedStore
 
 Json = dict[str, Any]
 

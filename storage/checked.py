@@ -6,10 +6,10 @@ first: flipped bits would make numbers that look like any others.
 
 from pathlib import Path
 
-from storage import sound
-from storage.errors import DamagedStore
-from storage.files import FileDigest
-from storage.store import Store, digest_of_files
+from retomaton_dist.storage import sound
+from retomaton_dist.storage.errors import DamagedStore
+from retomaton_dist.storage.files import FileDigest
+from retomaton_dist.storage.store import Store, digest_of_files
 
 
 def check_stage(store: Store, name: str) -> None:

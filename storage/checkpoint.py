@@ -13,9 +13,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from storage import canonical, columns
-from storage.canonical import Json
-from storage.errors import DamagedStore
+from retomaton_dist.storage import canonical, columns
+from retomaton_dist.storage.canonical import Json
+from retomaton_dist.storage.errors import DamagedStore
 
 _REMEDY = "delete it to begin the stage anew"
 

@@ -12,9 +12,9 @@ from zarr.abc.store import ByteRequest
 from zarr.core.buffer import Buffer, BufferPrototype
 from zarr.storage import LocalStore
 
-from storage import files
-from storage.errors import DamagedStore
-from storage.files import FileDigest
+from retomaton_dist.storage import files
+from retomaton_dist.storage.errors import DamagedStore
+from retomaton_dist.storage.files import FileDigest
 
 
 class ChunkStore(LocalStore):

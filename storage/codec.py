@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from storage import columns
-from storage.errors import DamagedStore
-from storage.files import FileDigest
+from retomaton_dist.storage import columns
+from retomaton_dist.storage.errors import DamagedStore
+from retomaton_dist.storage.files import FileDigest
 
 FOLDER = "codecs"
 BOOKS = ("centroids", "codebooks")

@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from storage import files
-from storage.errors import DamagedStore
-from storage.files import FileDigest
+from retomaton_dist.storage import files
+from retomaton_dist.storage.errors import DamagedStore
+from retomaton_dist.storage.files import FileDigest
 
 # Columns of 2^31 numbers and more, which Arrow writes only if asked to.
 LONG = pa.ipc.IpcWriteOptions(allow_64bit=True)

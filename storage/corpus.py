@@ -16,10 +16,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from storage import columns
-from storage.errors import DamagedStore
-from storage.files import FileDigest
-from storage.sending import WithoutCaches
+from retomaton_dist.storage import columns
+from retomaton_dist.storage.errors import DamagedStore
+from retomaton_dist.storage.files import FileDigest
+from retomaton_dist.storage.sending import WithoutCaches
 
 FOLDER = "corpus"
 TOKENS = f"{FOLDER}/tokens.arrow"

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from storage.corpus import Corpus
+from retomaton_dist.storage.corpus import Corpus
 
 NOWHERE = Path("/dev/null")
 

@@ -14,12 +14,12 @@ import zarr
 from numpy.typing import NDArray
 from zarr.storage import MemoryStore
 
-from storage import files
-from storage.chunks import ChunkStore
-from storage.errors import BadInput, DamagedStore, StageMissing
-from storage.files import FileDigest
-from storage.rows import map_rows
-from storage.sending import WithoutCaches
+from retomaton_dist.storage import files
+from retomaton_dist.storage.chunks import ChunkStore
+from retomaton_dist.storage.errors import BadInput, DamagedStore, StageMissing
+from retomaton_dist.storage.files import FileDigest
+from retomaton_dist.storage.rows import map_rows
+from retomaton_dist.storage.sending import WithoutCaches
 
 FOLDER = "datastore.zarr"
 DTYPES = {"keys": "<f2", "values": "<i4", "pointers": "<i8"}

@@ -11,11 +11,11 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from storage import canonical, columns, files
-from storage.canonical import Json
-from storage.errors import DamagedStore, NotAStore
-from storage.files import FileDigest
-from storage.shaped import Rule, check_shape, is_name, is_object, is_text, is_whole
+from retomaton_dist.storage import canonical, columns, files
+from retomaton_dist.storage.canonical import Json
+from retomaton_dist.storage.errors import DamagedStore, NotAStore
+from retomaton_dist.storage.files import FileDigest
+from retomaton_dist.storage.shaped import Rule, check_shape, is_name, is_object, is_text, is_whole
 
 _DESCRIPTION: dict[str, Rule] = {
     "format": is_text,

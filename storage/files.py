@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from storage.errors import WriteFailed
+from retomaton_dist.storage.errors import WriteFailed
 
 TEMPORARY = ".tmp"
 READ_BLOCK = 1 << 20

@@ -12,14 +12,14 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from storage import sound
-from storage.checked import advice
-from storage.datastore import Datastore, Keys, Shape
-from storage.errors import DamagedStore
-from storage.files import FileDigest
-from storage.records import Record
-from storage.sending import WithoutCaches
-from storage.store import Store
+from retomaton_dist.storage import sound
+from retomaton_dist.storage.checked import advice
+from retomaton_dist.storage.datastore import Datastore, Keys, Shape
+from retomaton_dist.storage.errors import DamagedStore
+from retomaton_dist.storage.files import FileDigest
+from retomaton_dist.storage.records import Record
+from retomaton_dist.storage.sending import WithoutCaches
+from retomaton_dist.storage.store import Store
 
 
 @dataclass(frozen=True)

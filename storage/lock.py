@@ -17,8 +17,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from storage.errors import StoreLocked, WriteFailed
-from storage.files import check_plain, clear_errors
+from retomaton_dist.storage.errors import StoreLocked, WriteFailed
+from retomaton_dist.storage.files import check_plain, clear_errors
 
 LOCK_NAME = "store.lock"
 

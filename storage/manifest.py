@@ -4,11 +4,11 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from storage import canonical
-from storage.canonical import Json
-from storage.errors import ConfigMismatch, DamagedStore, NotAStore, StageMissing
-from storage.files import FileDigest, check_plain
-from storage.shaped import (
+from retomaton_dist.storage import canonical
+from retomaton_dist.storage.canonical import Json
+from retomaton_dist.storage.errors import ConfigMismatch, DamagedStore, NotAStore, StageMissing
+from retomaton_dist.storage.files import FileDigest, check_plain
+from retomaton_dist.storage.shaped import (
     Known,
     Rule,
     check_present,

@@ -17,10 +17,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from storage import files
-from storage.columns import LONG
-from storage.files import FileDigest
-from storage.sending import WithoutCaches
+from retomaton_dist.storage import files
+from retomaton_dist.storage.columns import LONG
+from retomaton_dist.storage.files import FileDigest
+from retomaton_dist.storage.sending import WithoutCaches
 
 DIGEST_THREADS = 4
 # Bytes of a buffer's own that a column under construction has in memory.

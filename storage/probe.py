@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from storage.errors import BadInput
-from storage.files import clear_errors
+from retomaton_dist.storage.errors import BadInput
+from retomaton_dist.storage.files import clear_errors
 
 PREFIX = ".retomaton-probe-"
 

@@ -3,11 +3,11 @@
 import shutil
 from pathlib import Path
 
-from storage import datastore
-from storage.errors import BadInput
-from storage.manifest import Manifest
-from storage.shaped import is_name
-from storage.store import StoreWriter
+from retomaton_dist.storage import datastore
+from retomaton_dist.storage.errors import BadInput
+from retomaton_dist.storage.manifest import Manifest
+from retomaton_dist.storage.shaped import is_name
+from retomaton_dist.storage.store import StoreWriter
 
 STAGE = "prune"
 KEYS = f"{datastore.FOLDER}/keys/c/"

@@ -14,11 +14,11 @@ import shutil
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from storage import canonical, files
-from storage.canonical import Json
-from storage.errors import BadInput, DamagedStore
-from storage.files import FileDigest
-from storage.shaped import (
+from retomaton_dist.storage import canonical, files
+from retomaton_dist.storage.canonical import Json
+from retomaton_dist.storage.errors import BadInput, DamagedStore
+from retomaton_dist.storage.files import FileDigest
+from retomaton_dist.storage.shaped import (
     Known,
     Rule,
     check_shape,

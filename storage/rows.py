@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from storage.errors import StoreError
+from retomaton_dist.storage.errors import StoreError
 
 _MAP_FIXED = 0x10
 

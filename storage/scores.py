@@ -12,11 +12,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pyarrow import parquet
 
-from storage import files
-from storage.canonical import Json
-from storage.errors import DamagedStore
-from storage.files import FileDigest
-from storage.shaped import Known, Rule, check_present, is_number, is_text
+from retomaton_dist.storage import files
+from retomaton_dist.storage.canonical import Json
+from retomaton_dist.storage.errors import DamagedStore
+from retomaton_dist.storage.files import FileDigest
+from retomaton_dist.storage.shaped import Known, Rule, check_present, is_number, is_text
 
 _FACTS = b"retomaton"
 _SHAPE: dict[str, Rule] = {

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from storage import files
-from storage.errors import DamagedStore
+from retomaton_dist.storage import files
+from retomaton_dist.storage.errors import DamagedStore
 
 
 @dataclass(frozen=True)

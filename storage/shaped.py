@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from storage.errors import DamagedStore
+from retomaton_dist.storage.errors import DamagedStore
 
 LONGEST_NAME = 100
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")

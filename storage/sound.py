@@ -17,8 +17,8 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from storage import files
-from storage.files import FileDigest
+from retomaton_dist.storage import files
+from retomaton_dist.storage.files import FileDigest
 
 THREADS = 8
 # File systems may tell changes apart no better than by the second.

@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from storage import columns
-from storage.datastore import Datastore
-from storage.errors import DamagedStore
-from storage.files import FileDigest
-from storage.sending import WithoutCaches
+from retomaton_dist.storage import columns
+from retomaton_dist.storage.datastore import Datastore
+from retomaton_dist.storage.errors import DamagedStore
+from retomaton_dist.storage.files import FileDigest
+from retomaton_dist.storage.sending import WithoutCaches
 
 FOLDER = "states"
 STATE_TYPE = np.uint32

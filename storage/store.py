@@ -6,15 +6,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from storage import canonical, files, lock, manifest, records, states
-from storage.canonical import Json
-from storage.corpus import Corpus
-from storage.datastore import Datastore, Shape
-from storage.errors import BadInput, DamagedStore, NotAStore
-from storage.files import FileDigest
-from storage.manifest import MOST_UNITS, Manifest, Stage
-from storage.records import Record
-from storage.states import States
+from retomaton_dist.storage import canonical, files, lock, manifest, records, states
+from retomaton_dist.storage.canonical import Json
+from retomaton_dist.storage.corpus import Corpus
+from retomaton_dist.storage.datastore import Datastore, Shape
+from retomaton_dist.storage.errors import BadInput, DamagedStore, NotAStore
+from retomaton_dist.storage.files import FileDigest
+from retomaton_dist.storage.manifest import MOST_UNITS, Manifest, Stage
+from retomaton_dist.storage.records import Record
+from retomaton_dist.storage.states import States
 
 # Where evaluations lie, which have locks of their own.
 EVALUATIONS = "evaluations"

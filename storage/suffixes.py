@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from storage.automaton import id_type
-from storage.described import Kind
-from storage.files import FileDigest
-from storage.shaped import Rule, is_positive
+from retomaton_dist.storage.automaton import id_type
+from retomaton_dist.storage.described import Kind
+from retomaton_dist.storage.files import FileDigest
+from retomaton_dist.storage.shaped import Rule, is_positive
 
 FOLDER = "suffixes"
 DESCRIPTION = "suffixes.json"

@@ -7,15 +7,15 @@ from pathlib import Path
 
 import numpy as np
 
-from storage import corpus, files, lock, manifest, records
-from storage.corpus import Corpus
-from storage.datastore import Datastore
-from storage.errors import StoreError
-from storage.files import FileDigest
-from storage.manifest import Stage
-from storage.prune import KEYS, STAGE
-from storage.store import EVALUATIONS, Store, digest_of_files, writing
-from storage.windows import Windows
+from retomaton_dist.storage import corpus, files, lock, manifest, records
+from retomaton_dist.storage.corpus import Corpus
+from retomaton_dist.storage.datastore import Datastore
+from retomaton_dist.storage.errors import StoreError
+from retomaton_dist.storage.files import FileDigest
+from retomaton_dist.storage.manifest import Stage
+from retomaton_dist.storage.prune import KEYS, STAGE
+from retomaton_dist.storage.store import EVALUATIONS, Store, digest_of_files, writing
+from retomaton_dist.storage.windows import Windows
 
 THREADS = 4
 # Entries whose values and pointers are looked at together.

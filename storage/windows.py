@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from storage.datastore import DTYPES, Datastore
-from storage.rows import map_rows
-from storage.sending import WithoutCaches
+from retomaton_dist.storage.datastore import DTYPES, Datastore
+from retomaton_dist.storage.rows import map_rows
+from retomaton_dist.storage.sending import WithoutCaches
 
 WINDOW_CHUNKS = 256
 

@@ -5,6 +5,7 @@ another's types knows of it.
 """
 
 import ast
+import re
 import sys
 from collections import defaultdict
 from collections.abc import Iterator
@@ -23,11 +24,12 @@ DRAWN = (
     "< generation < dry_run < checkup < api < demo < reproduction < cli"
 )
 ORDER = tuple(DRAWN.split(" < "))
-# The three top packages likewise.
+# The three top folders likewise; `storage` and `jobs` are parts of the package through links.
 TOP = ("storage", "retomaton_dist", "jobs")
 RAY = "retomaton_dist/runtime/"
 # What retomaton_dist/__init__.py has of its own; all else there is for users.
 OWN = {"__version__"}
+LINKED = re.compile(r"^retomaton_dist\.(storage|jobs)\b")
 STORAGE_MAY = {"storage", "numpy", "pyarrow", "zarr", *sys.stdlib_module_names}
 
 
@@ -36,7 +38,7 @@ Rooms = dict[str, str]
 
 
 class Import(NamedTuple):
-    """One imported name: `from a.b import c` is a.b.c."""
+    """One imported name: `from a.b import c` is a.b.c; storage and jobs by their folders."""
 
     place: str
     line: int
@@ -67,17 +69,24 @@ def imports_of(place: str, tree: ast.AST) -> Iterator[Import]:
     for node in ast.walk(tree):
         match node:
             case ast.Import(names=names):
-                yield from (Import(place, node.lineno, name.name) for name in names)
+                targets = [name.name for name in names]
             case ast.ImportFrom(module=module, names=names, level=level):
                 origin = "." * level + (f"{module}." if module else "")
-                yield from (Import(place, node.lineno, origin + name.name) for name in names)
+                targets = [origin + name.name for name in names]
             case ast.Call(func=called, args=[ast.Constant(value=str(name)), *_]):
-                if ast.unparse(called).endswith("import_module"):
-                    yield Import(place, node.lineno, name)
+                targets = [name] if ast.unparse(called).endswith("import_module") else []
+            case _:
+                targets = []
+        for target in targets:
+            if target.split(".")[0] in ("storage", "jobs"):
+                target = f"top-level {target}"
+            yield Import(place, node.lineno, LINKED.sub(r"\1", target))
 
 
 def against_rules(found: Import, rooms: Rooms, order: tuple[str, ...]) -> Iterator[str]:
     own = found.place.split("/")[0]
+    if found.target.startswith("top-level "):
+        yield found.complaint("what is installed is retomaton_dist alone: import it from there")
     if found.target.startswith("."):
         yield found.complaint("imports are absolute (kernel_cache.py reads them too): write it out")
     if found.package == "ray" and not found.place.startswith(RAY):
@@ -172,14 +181,17 @@ def check(tmp_path):
 @pytest.mark.parametrize(
     "texts",
     [
-        {"retomaton_dist/high.py": "from retomaton_dist.low.a import b\nimport storage.files"},
+        {"retomaton_dist/high.py": "import retomaton_dist.low.a\nimport retomaton_dist.storage.a"},
         {"retomaton_dist/low/a.py": "from retomaton_dist.low import b\nimport torch"},
         {"retomaton_dist/runtime/a.py": "import ray", "retomaton_dist/low/a.py": "import rayon"},
         {"storage/a.py": "import os.path, numpy as np\nfrom pyarrow import ipc\nimport zarr"},
         {"jobs/a.py": "import retomaton_dist as rd\nfrom retomaton_dist.high import x"},
         {"retomaton_dist/__init__.py": "from retomaton_dist.high import x"},
         {"retomaton_dist/low/a.py": "from retomaton_dist import __version__"},
-        {"storage/a.py": "class A: ...", "retomaton_dist/low/a.py": "from storage.a import A"},
+        {
+            "storage/a.py": "class A: ...",
+            "retomaton_dist/low/a.py": "from retomaton_dist.storage.a import A",
+        },
     ],
 )
 def test_what_keeps_the_rules_is_left_alone(check, texts):
@@ -211,7 +223,8 @@ def test_an_import_against_the_order_is_found_wherever_it_stands(check, text):
         ("jobs/a.py", "import ray", "Ray is known to"),
         ("storage/a.py", "import torch", "storage imports numpy"),
         ("storage/a.py", "from retomaton_dist.low import a", "storage imports numpy"),
-        ("retomaton_dist/low/a.py", "import jobs.build", "never back"),
+        ("retomaton_dist/low/a.py", "import retomaton_dist.jobs.build", "never back"),
+        ("retomaton_dist/low/a.py", "import storage.files", "retomaton_dist alone"),
         ("retomaton_dist/low/a.py", "from . import b", "imports are absolute"),
         ("retomaton_dist/low/a.py", "import retomaton_dist as rd", "is for users"),
         ("retomaton_dist/low/a.py", "from retomaton_dist import build", "is for users"),

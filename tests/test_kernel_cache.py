@@ -82,9 +82,8 @@ for _ in range(25):
 def clone(tmp_path):
     """A copy of the packages with kernels of the test's own, two of them in files of their own."""
     folder = tmp_path / "clone"
-    for package in ("retomaton_dist", "storage"):
-        left_out = shutil.ignore_patterns("__pycache__")
-        shutil.copytree(ROOT / package, folder / package, ignore=left_out)
+    left_out = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(ROOT / "retomaton_dist", folder / "retomaton_dist", ignore=left_out)
     made = folder / "retomaton_dist" / "made"
     made.mkdir()
     for name, text in MADE.items():

@@ -15,7 +15,6 @@ from tests.conftest import ROOT
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 
-PACKAGES = ("jobs", "retomaton_dist", "storage")
 # Modules of Python's own library: enough text to run everything, little enough for a minute.
 CORPUS = ("csv", "dis", "gzip", "json/decoder", "shlex")
 CALIBRATION, TEST = ("bisect", "copy"), ("sched", "reprlib")
@@ -47,9 +46,9 @@ def folder():
 def wheel(folder):
     # From a copy: setuptools would put files of earlier builds, left in build/, into the wheel.
     source = folder / "source"
-    for package in PACKAGES:
-        unwanted = shutil.ignore_patterns("__pycache__")
-        shutil.copytree(ROOT / package, source / package, ignore=unwanted)
+    unwanted = shutil.ignore_patterns("__pycache__")
+    for package in ("jobs", "retomaton_dist", "storage"):
+        shutil.copytree(ROOT / package, source / package, ignore=unwanted, symlinks=True)
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, source)
     run(sys.executable, "-m", "pip", "wheel", "--no-deps", "-w", folder / "dist", source)
@@ -64,10 +63,13 @@ def copy_modules(names, target):
     return target
 
 
-def test_the_wheel_holds_every_file_of_the_packages(wheel):
+def test_the_wheel_holds_every_file_and_installs_one_package(wheel):
     held = set(zipfile.ZipFile(wheel).namelist())
-    files = set().union(*(files_of(ROOT / package) for package in PACKAGES))
-    assert {path.relative_to(ROOT).as_posix() for path in files} <= held
+    for folder, name in (("retomaton_dist", ""), ("storage", "storage/"), ("jobs", "jobs/")):
+        files = {path.relative_to(ROOT / folder).as_posix() for path in files_of(ROOT / folder)}
+        assert {f"retomaton_dist/{name}{file}" for file in files} <= held
+    folders = {name.split("/")[0] for name in held}
+    assert {folder for folder in folders if not folder.endswith(".dist-info")} == {"retomaton_dist"}
 
 
 def test_the_wheel_runs_the_demo_in_an_empty_environment(wheel, folder):

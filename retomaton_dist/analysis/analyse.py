@@ -16,8 +16,8 @@ from retomaton_dist.analysis.resampling import Resampling
 from retomaton_dist.analysis.runs import captured, describe_runs, find_runs
 from retomaton_dist.analysis.sequences import Decode, free_starts, most_probable
 from retomaton_dist.scores.scores import Scores
-from storage.canonical import Json
-from storage.corpus import Corpus
+from retomaton_dist.storage.canonical import Json
+from retomaton_dist.storage.corpus import Corpus
 
 LENGTHS = (3, 6, 10)
 # Sequences of this length are listed only if they appear nowhere in the corpus.

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from retomaton_dist.analysis import ngrams
 from retomaton_dist.analysis.documents import TokensByDocument
 from retomaton_dist.analysis.ngrams import Hashes, Lengths, Places, mixed
-from storage.canonical import Json
-from storage.corpus import Corpus
+from retomaton_dist.storage.canonical import Json
+from retomaton_dist.storage.corpus import Corpus
 
 NEAR_GRAM, NEAR_SHARE = 10, 0.8
 # Documents whose lengths are compared together.

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from retomaton_dist.analysis.groups import Grouping, Mask, by_restart
 from retomaton_dist.analysis.resampling import Floats, Resampling
 from retomaton_dist.scores.walks import Walked
-from storage.canonical import Json
+from retomaton_dist.storage.canonical import Json
 
 # A token whose probability changed by less than this (in logarithms) counts as unchanged.
 UNCHANGED = 0.01

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from retomaton_dist.analysis import ngrams
 from retomaton_dist.scores.scores import Scores
 from retomaton_dist.scores.walks import Walked
-from storage.canonical import Json
+from retomaton_dist.storage.canonical import Json
 
 Mask = NDArray[np.bool_]
 Numbers = NDArray[np.integer]

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from retomaton_dist.analysis.documents import TokensByDocument
-from storage.canonical import Json
+from retomaton_dist.storage.canonical import Json
 
 Hashes = NDArray[np.uint64]
 Places = NDArray[np.int64]

@@ -11,8 +11,8 @@ from retomaton_dist.analysis.documents import TokensByDocument, document_at
 from retomaton_dist.analysis.ngrams import Lengths, Sought, gram_hashes
 from retomaton_dist.analysis.runs import Runs
 from retomaton_dist.analysis.sequences import Decode
-from storage.canonical import Json
-from storage.corpus import Corpus
+from retomaton_dist.storage.canonical import Json
+from retomaton_dist.storage.corpus import Corpus
 
 # Tokens that are shown before and after a passage.
 CONTEXT = 16

@@ -7,7 +7,7 @@ every position, the same for all methods.
 import numpy as np
 from numpy.typing import NDArray
 
-from storage.canonical import Json
+from retomaton_dist.storage.canonical import Json
 
 EDGES = (0.0, 0.01, 0.03, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from retomaton_dist.analysis.documents import TokensByDocument
-from storage.canonical import Json
+from retomaton_dist.storage.canonical import Json
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from retomaton_dist.analysis.documents import TokensByDocument
 from retomaton_dist.analysis.ngrams import gram_hashes
-from storage.canonical import Json
+from retomaton_dist.storage.canonical import Json
 
 Decode = Callable[[Sequence[int]], str]
 SHOWN = 10

@@ -36,7 +36,7 @@ from retomaton_dist.stages.runner import run_stage
 from retomaton_dist.stages.statistics import StatisticsPlan
 from retomaton_dist.stages.suffix import plan_suffix
 from retomaton_dist.stages.tokenize import plan_tokenize
-from storage.store import Store, writing
+from retomaton_dist.storage.store import Store, writing
 
 
 def tokenize(store: str | Path, **settings: Any) -> StoreReader:

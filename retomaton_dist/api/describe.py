@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from retomaton_dist.errors import DamagedStore
-from storage import lock
-from storage.canonical import Json
-from storage.manifest import MANIFEST_NAME, VERSION, Stage
-from storage.store import Store
+from retomaton_dist.storage import lock
+from retomaton_dist.storage.canonical import Json
+from retomaton_dist.storage.manifest import MANIFEST_NAME, VERSION, Stage
+from retomaton_dist.storage.store import Store
 
 _FOLDERS = {
     "tokenize": "corpus",

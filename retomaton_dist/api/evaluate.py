@@ -15,8 +15,8 @@ from retomaton_dist.report.write import write_report
 from retomaton_dist.runtime.progress import say
 from retomaton_dist.settings import EvaluateSettings, ReportSettings, WalkSettings, WorkerSettings
 from retomaton_dist.settings.entrances import split_keywords, walk_settings
-from storage import canonical
-from storage.store import Store
+from retomaton_dist.storage import canonical
+from retomaton_dist.storage.store import Store
 
 ANALYSIS = "analysis.json"
 

@@ -15,7 +15,7 @@ from retomaton_dist.evaluation.text import TextPlan, find_text
 from retomaton_dist.generation.loaded import RetomatonLM, load
 from retomaton_dist.generation.scoring import Scored
 from retomaton_dist.settings import LoadSettings, ScoreSettings
-from storage.scores import ScoreWriter
+from retomaton_dist.storage.scores import ScoreWriter
 
 # Documents that are scored before their numbers are written.
 AT_ONCE = 64

@@ -12,13 +12,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from retomaton_dist.api.describe import describe
 from retomaton_dist.errors import BadInput
-from storage.canonical import Json
-from storage.checked import check_stage
-from storage.corpus import Corpus, Document
-from storage.datastore import Datastore, Keys
-from storage.states import States
-from storage.store import Store
-from storage.windows import Windows
+from retomaton_dist.storage.canonical import Json
+from retomaton_dist.storage.checked import check_stage
+from retomaton_dist.storage.corpus import Corpus, Document
+from retomaton_dist.storage.datastore import Datastore, Keys
+from retomaton_dist.storage.states import States
+from retomaton_dist.storage.store import Store
+from retomaton_dist.storage.windows import Windows
 
 if TYPE_CHECKING:
     import dask.array as da

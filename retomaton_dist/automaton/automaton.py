@@ -15,7 +15,7 @@ from retomaton_dist.codec.pq import WORDS, PqCodes
 from retomaton_dist.codec.threads import Threads
 from retomaton_dist.compiled import compiled
 from retomaton_dist.errors import BadInput, DamagedStore
-from storage.automaton import AutomatonFiles
+from retomaton_dist.storage.automaton import AutomatonFiles
 
 _ONE_THREAD = Threads(1)
 # Of entries, whose distances tell how far entries are from each other.

@@ -16,7 +16,7 @@ from retomaton_dist.automaton.arrays import Ids
 from retomaton_dist.automaton.layout import slot_order
 from retomaton_dist.automaton.pieces import SCAN, added, ranges_within
 from retomaton_dist.compiled import Whole, compiled
-from storage.automaton import id_type
+from retomaton_dist.storage.automaton import id_type
 
 NONE = -1
 

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from retomaton_dist.automaton.arrays import Ids
 from retomaton_dist.automaton.layout import pick, place_rows, slot_order, words
-from storage.automaton import id_type
-from storage.windows import Windows
+from retomaton_dist.storage.automaton import id_type
+from retomaton_dist.storage.windows import Windows
 
 SCAN = 1 << 20
 BLOCK_BYTES = 128 << 20

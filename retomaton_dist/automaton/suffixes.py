@@ -17,8 +17,8 @@ from retomaton_dist.automaton.contexts import Before, context_order, first_token
 from retomaton_dist.codec.codec import read_only
 from retomaton_dist.compiled import Whole, compiled
 from retomaton_dist.errors import BadInput
-from storage.automaton import id_type
-from storage.suffixes import SuffixFiles
+from retomaton_dist.storage.automaton import id_type
+from retomaton_dist.storage.suffixes import SuffixFiles
 
 # Rows that are narrowed down together.
 ROWS = 16

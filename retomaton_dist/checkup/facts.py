@@ -1,7 +1,5 @@
 """What this machine has."""
 
-import hashlib
-import importlib.util
 import mmap
 import os
 import platform
@@ -17,7 +15,8 @@ from pathlib import Path
 
 import psutil
 
-from storage.probe import FolderProbe, FolderSeen
+from retomaton_dist.runtime.nodes import code_digest
+from retomaton_dist.storage.probe import FolderProbe, FolderSeen
 
 PACKAGES = (
     "dask",
@@ -32,7 +31,6 @@ PACKAGES = (
     "transformers",
     "zarr",
 )
-OURS = ("jobs", "retomaton_dist", "storage")
 FAISS = ("faiss-cpu", "faiss-gpu", "faiss-gpu-cu11", "faiss-gpu-cu12")
 SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - not written to
 
@@ -99,15 +97,3 @@ def _version(name: str) -> str | None:
         return metadata.version(name)
     except metadata.PackageNotFoundError:
         return None
-
-
-def code_digest() -> str:
-    """A short digest of this project's sources: nodes with other code have another."""
-    total = hashlib.sha256()
-    for package in OURS:
-        found = importlib.util.find_spec(package)
-        for folder in (found.submodule_search_locations or []) if found else []:
-            for path in sorted(Path(folder).rglob("*.py")):
-                total.update(f"{package}/{path.relative_to(folder).as_posix()}".encode())
-                total.update(hashlib.sha256(path.read_bytes()).digest())
-    return total.hexdigest()[:12]

@@ -14,7 +14,7 @@ from retomaton_dist.runtime.cluster import first_line
 from retomaton_dist.runtime.everywhere import NodeAnswer, nodes, on_nodes
 from retomaton_dist.runtime.session import Session
 from retomaton_dist.settings import WorkerSettings
-from storage.probe import FolderProbe, probing
+from retomaton_dist.storage.probe import FolderProbe, probing
 
 # Importing everything from a cold network file system and compiling kernels is part of it.
 ANSWER_SECONDS = 900.0

@@ -20,7 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(call: Invocation) -> int:
     """Print what the manifest says."""
     from retomaton_dist.api.describe import as_text, describe
-    from storage.store import Store
+    from retomaton_dist.storage.store import Store
 
     facts = describe(Store.open(call["store"]))
     print(json.dumps(facts, indent=2) if call.get("json") else as_text(facts))
@@ -33,7 +33,7 @@ def draw_histograms(store: str, folder: Path) -> None:
     """Write a PNG per clustering that is done, and say where."""
     from retomaton_dist.clustering.statistics import tally_of
     from retomaton_dist.report.figures import plot_state_sizes
-    from storage.store import Store
+    from retomaton_dist.storage.store import Store
 
     opened = Store.open(store)
     for name in opened.clusterings():

@@ -22,8 +22,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(call: Invocation) -> int:
     """Delete what was named and say how much room that made."""
-    from storage.prune import prune_calibration, prune_keys
-    from storage.store import Store, writing
+    from retomaton_dist.storage.prune import prune_calibration, prune_keys
+    from retomaton_dist.storage.store import Store, writing
 
     calibration: str | None = call.get("calibration")
     if not call.get("keys") and calibration is None:

@@ -31,7 +31,7 @@ def run(call: Invocation) -> int:
     from retomaton_dist.runtime.session import Session
     from retomaton_dist.search.layout import IndexFiles
     from retomaton_dist.search.parameters import parse
-    from storage.store import Store
+    from retomaton_dist.storage.store import Store
 
     opened = IndexFiles.open(Store.open(store), settings.name)
     with Session(workers) as session:

@@ -20,13 +20,12 @@ if TYPE_CHECKING:
     from retomaton_dist.runtime.submission import JobBoard, SubmittedJob
 
 JOBS: dict[str, tuple[Command, str]] = {
-    "build": (build.COMMAND, "jobs.build_datastore"),
-    "eval": (evaluate.COMMAND, "jobs.evaluate_perplexity"),
-    "serve-index": (serve_index.COMMAND, "jobs.serve_index"),
-    "reproduce": (reproduce.COMMAND, "jobs.reproduce_paper"),
-    "doctor": (doctor.COMMAND, "jobs.check_cluster"),
+    "build": (build.COMMAND, "retomaton_dist.jobs.build_datastore"),
+    "eval": (evaluate.COMMAND, "retomaton_dist.jobs.evaluate_perplexity"),
+    "serve-index": (serve_index.COMMAND, "retomaton_dist.jobs.serve_index"),
+    "reproduce": (reproduce.COMMAND, "retomaton_dist.jobs.reproduce_paper"),
+    "doctor": (doctor.COMMAND, "retomaton_dist.jobs.check_cluster"),
 }
-PACKAGES = ("jobs", "retomaton_dist", "storage")
 # Settings that are paths, and those that are paths unless the hub has a model of that name.
 PATHS = (
     ("corpus", "corpus"),
@@ -137,7 +136,7 @@ def _submit(name: str, arguments: Sequence[str], flags: dict[str, Any]) -> int:
     line = ["python", "-m", JOBS[name][1], *arguments]
     job = f"{name}-{secrets.token_hex(4)}"
     board = _board(flags)
-    board.submit(job, line, [_folder_of(package) for package in PACKAGES], files)
+    board.submit(job, line, [_folder_of("retomaton_dist")], files)
     where = f" --address {flags['address']}" if "address" in flags else ""
     print(
         f"submitted {job} to {board.address}\n"

@@ -23,8 +23,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(call: Invocation) -> int:
     """Check everything; exit code 1 if anything is damaged."""
     from retomaton_dist.runtime.progress import showing
-    from storage.store import Store
-    from storage.verify import repair, total_bytes, verify
+    from retomaton_dist.storage.store import Store
+    from retomaton_dist.storage.verify import repair, total_bytes, verify
 
     path = call["store"]
     try:

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from retomaton_dist.errors import CorpusError
-from storage.canonical import content_hash
-from storage.files import check_plain
+from retomaton_dist.storage.canonical import content_hash
+from retomaton_dist.storage.files import check_plain
 
 # A file is compared with its fingerprint in blocks of this size, each by a digest of its own.
 BLOCK = 4 << 20

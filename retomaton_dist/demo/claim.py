@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from retomaton_dist.errors import RetomatonError
-from storage.canonical import Json
+from retomaton_dist.storage.canonical import Json
 
 
 class ClaimFailed(RetomatonError):

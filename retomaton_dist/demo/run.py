@@ -31,8 +31,8 @@ from retomaton_dist.settings import (
     WorkerSettings,
 )
 from retomaton_dist.settings.entrances import with_tables
-from storage.store import Store
-from storage.verify import verify
+from retomaton_dist.storage.store import Store
+from retomaton_dist.storage.verify import verify
 
 Say = Callable[[str], None]
 # Positions of the demo's own texts: enough to see the differences, few enough for minutes.

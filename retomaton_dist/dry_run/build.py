@@ -27,7 +27,7 @@ from retomaton_dist.runtime.progress import clock
 from retomaton_dist.runtime.session import Session
 from retomaton_dist.settings import BuildSettings
 from retomaton_dist.stages.build import BuildInputs, check_fit, check_later, find_inputs
-from storage.datastore import Shape
+from retomaton_dist.storage.datastore import Shape
 
 HEAD = ("stage", "makes", "disk", "reads", "passes", "memory", "unit", "time", "time is")
 

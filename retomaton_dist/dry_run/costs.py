@@ -14,7 +14,7 @@ from retomaton_dist.dry_run.rates import Rates
 from retomaton_dist.search.blocks import RUN_BYTES
 from retomaton_dist.stages.index_cells import ITERATIONS
 from retomaton_dist.stages.statistics import UNIT_ENTRIES as COUNTED_UNIT
-from storage.datastore import Shape
+from retomaton_dist.storage.datastore import Shape
 
 KEY_UNIT = 1 << 18  # entries of a unit of k-means, and of filling an index
 CODE_UNIT = 1 << 17

@@ -10,7 +10,7 @@ from retomaton_dist.dry_run.tables import size
 from retomaton_dist.errors import BadInput
 from retomaton_dist.settings import BuildSettings
 from retomaton_dist.stages.build import BuildInputs, check_fit
-from storage.datastore import Shape
+from retomaton_dist.storage.datastore import Shape
 
 BYTES_PER_TOKEN = 8  # token and offset in the corpus
 BYTES_PER_DOCUMENT = 64

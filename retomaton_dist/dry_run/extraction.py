@@ -26,7 +26,7 @@ from retomaton_dist.settings import BuildSettings
 from retomaton_dist.stages.build import BuildInputs, find_inputs
 from retomaton_dist.stages.extract import Windowing, choose_unit_chunks
 from retomaton_dist.stages.tokenize import Pieces, TextTokenizer, TokenizePlan
-from storage.datastore import Shape
+from retomaton_dist.storage.datastore import Shape
 
 # Of source in a unit of counting, so that there is a moment to stop at.
 COUNTED_BYTES = 1 << 20

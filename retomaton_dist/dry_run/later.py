@@ -15,9 +15,9 @@ from retomaton_dist.stages import codec as encoding
 from retomaton_dist.stages import index as indexing
 from retomaton_dist.stages.codec import CodecRecipe
 from retomaton_dist.stages.kmeans_recipe import resolve
-from storage.automaton import AutomatonShape
-from storage.datastore import Shape
-from storage.suffixes import SuffixShape
+from retomaton_dist.storage.automaton import AutomatonShape
+from retomaton_dist.storage.datastore import Shape
+from retomaton_dist.storage.suffixes import SuffixShape
 
 MOST_AT_ONCE = Blocking().states
 

@@ -21,7 +21,7 @@ from retomaton_dist.settings import BuildSettings, ModelSettings, PlanSettings
 from retomaton_dist.settings.entrances import with_tables
 from retomaton_dist.stages.build import check_fit, check_widths
 from retomaton_dist.stages.extract import choose_shape
-from storage.automaton import MOST_STATES
+from retomaton_dist.storage.automaton import MOST_STATES
 
 # Documents longer than the context are read twice, shorter ones once; and bytes of text per token.
 READ, TEXT_BYTES = 1.5, 4.0

@@ -21,11 +21,11 @@ from retomaton_dist.runtime.session import Session
 from retomaton_dist.runtime.threads import torch_limited
 from retomaton_dist.settings import CalibrateSettings, WalkSettings
 from retomaton_dist.stages.runner import Done, Plan, UnitWorker, run_stage
-from storage.canonical import Json
-from storage.manifest import Stage
-from storage.prune import CALIBRATE
-from storage.records import Record
-from storage.store import Store, writing
+from retomaton_dist.storage.canonical import Json
+from retomaton_dist.storage.manifest import Stage
+from retomaton_dist.storage.prune import CALIBRATE
+from retomaton_dist.storage.records import Record
+from retomaton_dist.storage.store import Store, writing
 
 # What differs from run to run and must not reach the stage's bytes.
 TIMED = "seconds"

@@ -10,8 +10,8 @@ from safetensors.numpy import load_file, save
 from retomaton_dist.errors import DamagedStore
 from retomaton_dist.methods.method import Calibrated, Method, Setup, arrays_below
 from retomaton_dist.scores.scores import Scores
-from storage import canonical, files
-from storage.canonical import Json
+from retomaton_dist.storage import canonical, files
+from retomaton_dist.storage.canonical import Json
 
 FACTS, ARRAYS = "calibration.json", "calibration.safetensors"
 _REMEDY = "delete it and run the same command again"

@@ -19,8 +19,8 @@ from retomaton_dist.scores.scores import Scores
 from retomaton_dist.scores.walks import each_once
 from retomaton_dist.stages.runner import run_stage
 from retomaton_dist.stages.statistics import StatisticsPlan, is_counted, read_statistics
-from storage.canonical import Json
-from storage.store import Store, writing
+from retomaton_dist.storage.canonical import Json
+from retomaton_dist.storage.store import Store, writing
 
 SWEEP = "sweep"
 

@@ -17,9 +17,9 @@ from retomaton_dist.analysis.duplicates import (
 )
 from retomaton_dist.evaluation.overlap import ChosenText, KeptOverlap
 from retomaton_dist.runtime.progress import say
-from storage import canonical
-from storage.canonical import Json
-from storage.store import Store
+from retomaton_dist.storage import canonical
+from retomaton_dist.storage.canonical import Json
+from retomaton_dist.storage.store import Store
 
 DUPLICATES = "duplicates.json"
 _REMEDY = "delete it and run the same evaluation again: its scores are kept"

@@ -13,11 +13,11 @@ from retomaton_dist.evaluation import calibration as calibrating
 from retomaton_dist.evaluation.calibration import ARRAYS, FACTS, Found
 from retomaton_dist.evaluation.thresholds import Thresholds
 from retomaton_dist.settings import WalkSettings
-from storage import canonical, files
-from storage.canonical import Json
-from storage.files import FileDigest
-from storage.prune import CALIBRATE, CALIBRATIONS
-from storage.store import Store
+from retomaton_dist.storage import canonical, files
+from retomaton_dist.storage.canonical import Json
+from retomaton_dist.storage.files import FileDigest
+from retomaton_dist.storage.prune import CALIBRATE, CALIBRATIONS
+from retomaton_dist.storage.store import Store
 
 _REMEDY = "`retomaton verify STORE --repair`, then `retomaton calibrate STORE ...` again"
 

@@ -16,7 +16,7 @@ from retomaton_dist.methods.mixture import Floats
 from retomaton_dist.methods.registry import METHODS
 from retomaton_dist.scores.scores import Scores
 from retomaton_dist.scores.walks import Walked
-from storage.canonical import Json
+from retomaton_dist.storage.canonical import Json
 
 LARGEST_LOSS = 700.0
 KNNLM = "knnlm"

@@ -20,13 +20,13 @@ from retomaton_dist.analysis.duplicates import Mask, SoughtDocuments
 from retomaton_dist.analysis.ngrams import LONGEST, Met, SoughtText
 from retomaton_dist.stages.runner import Done
 from retomaton_dist.stages.stretches import StretchPlan, StretchWorker
-from storage import canonical, columns
-from storage.canonical import Json
-from storage.checked import check_stage
-from storage.errors import NotAStore
-from storage.files import FileDigest
-from storage.records import Record
-from storage.store import Store
+from retomaton_dist.storage import canonical, columns
+from retomaton_dist.storage.canonical import Json
+from retomaton_dist.storage.checked import check_stage
+from retomaton_dist.storage.errors import NotAStore
+from retomaton_dist.storage.files import FileDigest
+from retomaton_dist.storage.records import Record
+from retomaton_dist.storage.store import Store
 
 STAGE = "overlap"
 UNIT_TOKENS = 1 << 23

@@ -18,11 +18,11 @@ from retomaton_dist.runtime.session import Session
 from retomaton_dist.search.layout import IndexFiles
 from retomaton_dist.settings import EvaluateSettings, ModelSettings, WalkSettings
 from retomaton_dist.settings.evaluate import listed
-from storage.canonical import Json
-from storage.checked import check_stage
-from storage.corpus import Corpus
-from storage.store import Store
-from storage.verify import verify
+from retomaton_dist.storage.canonical import Json
+from retomaton_dist.storage.checked import check_stage
+from retomaton_dist.storage.corpus import Corpus
+from retomaton_dist.storage.store import Store
+from retomaton_dist.storage.verify import verify
 
 COMPILE = "compile/"
 SUFFIX = "suffix/"

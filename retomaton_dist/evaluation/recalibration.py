@@ -20,7 +20,7 @@ from retomaton_dist.methods.constant import ConstantMixing
 from retomaton_dist.methods.mixture import LARGEST_LOG_RATIO, Constants, log_mixture
 from retomaton_dist.scores.scores import Scores
 from retomaton_dist.scores.walks import WalkSpec
-from storage.canonical import Json
+from retomaton_dist.storage.canonical import Json
 
 WEIGHTS = np.arange(1, 100) / 100
 # Another one than that of the evaluated documents' draws.

@@ -20,9 +20,9 @@ from retomaton_dist.methods.method import Calibrated, CurvePoint, Restart, Setup
 from retomaton_dist.methods.registry import choose_methods
 from retomaton_dist.scores.scores import Scores
 from retomaton_dist.settings import ReportSettings
-from storage import canonical
-from storage.canonical import Json
-from storage.store import Store
+from retomaton_dist.storage import canonical
+from retomaton_dist.storage.canonical import Json
+from retomaton_dist.storage.store import Store
 
 RESULTS = "results.json"
 _REMEDY = "delete it and run the same evaluation again: its scores are kept"

@@ -18,7 +18,7 @@ from retomaton_dist.methods.mixing import log_target
 from retomaton_dist.methods.registry import METHODS
 from retomaton_dist.runtime.progress import say
 from retomaton_dist.scores.scores import Scores
-from storage.canonical import Json
+from retomaton_dist.storage.canonical import Json
 
 # Another one than that of the draws that constants are fitted on.
 SEED = 2

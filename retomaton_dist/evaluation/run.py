@@ -50,9 +50,9 @@ from retomaton_dist.settings import (
     WorkerSettings,
 )
 from retomaton_dist.stages.runner import check_settings, made_with, run_stage
-from storage import canonical, files
-from storage.canonical import Json
-from storage.store import Store, StoreWriter, writing
+from retomaton_dist.storage import canonical, files
+from retomaton_dist.storage.canonical import Json
+from retomaton_dist.storage.store import Store, StoreWriter, writing
 
 SETTINGS = "settings.json"
 TOKENIZER = "tokenizer.json"

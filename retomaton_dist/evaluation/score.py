@@ -17,10 +17,10 @@ from retomaton_dist.evaluation.score_worker import Pass, ScoreJob, ScoreUnit, Sc
 from retomaton_dist.lm.identity import ModelSpec
 from retomaton_dist.scores.walks import Walked
 from retomaton_dist.stages.runner import Done, Plan
-from storage.canonical import Json, content_hash
-from storage.checked import check_stage
-from storage.records import Record
-from storage.store import Store
+from retomaton_dist.storage.canonical import Json, content_hash
+from retomaton_dist.storage.checked import check_stage
+from retomaton_dist.storage.records import Record
+from retomaton_dist.storage.store import Store
 
 STAGE = "score"
 LEAST_UNITS, MOST_POSITIONS, LEAST_POSITIONS = 8, 16_384, 2048

@@ -24,11 +24,11 @@ from retomaton_dist.scores.walks import Gate, Walked, WalkSpec
 from retomaton_dist.search.searcher import Searcher, open_searcher
 from retomaton_dist.settings import WalkSettings
 from retomaton_dist.stages.runner import Done
-from storage.canonical import Json
-from storage.checked import check_stage
-from storage.scores import ScoreWriter
-from storage.sending import WithoutCaches
-from storage.store import Store
+from retomaton_dist.storage.canonical import Json
+from retomaton_dist.storage.checked import check_stage
+from retomaton_dist.storage.scores import ScoreWriter
+from retomaton_dist.storage.sending import WithoutCaches
+from retomaton_dist.storage.store import Store
 
 CAPS = ("states", "candidates", "empty")
 PARTS = ("lm", "search", "walk")

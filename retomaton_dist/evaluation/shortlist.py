@@ -10,7 +10,7 @@ from retomaton_dist.methods.method import CurvePoint
 from retomaton_dist.methods.mixing import log_target
 from retomaton_dist.methods.registry import METHODS
 from retomaton_dist.scores.scores import Scores
-from storage.canonical import Json
+from retomaton_dist.storage.canonical import Json
 
 # Runs and sequences are shown for the plain walk that saves about so many searches.
 SHOWN_FOSS = 0.5

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from retomaton_dist.methods.method import Calibrated, Setup
 from retomaton_dist.methods.mixture import LEAST_WEIGHT, MOST_WEIGHT, choosable
 from retomaton_dist.methods.retomaton import POINTER_WEIGHTS
-from storage.canonical import Json
+from retomaton_dist.storage.canonical import Json
 
 # In octaves of the distance between two entries; what suits lies between -6 and -2 as a rule.
 LOWEST, HIGHEST = -10, 2

@@ -14,8 +14,8 @@ from retomaton_dist.runtime.session import Session
 from retomaton_dist.settings import CorpusSettings, TokenizeSettings
 from retomaton_dist.stages.runner import run_stage
 from retomaton_dist.stages.tokenize import TokenizePlan, plan_tokenize
-from storage.corpus import Corpus
-from storage.store import Store, StoreWriter
+from retomaton_dist.storage.corpus import Corpus
+from retomaton_dist.storage.store import Store, StoreWriter
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from retomaton_dist.methods.mixture import log_mixture
 from retomaton_dist.methods.suffix import sigma_constants
 from retomaton_dist.scores.scores import Scores
 from retomaton_dist.scores.walks import WalkSpec
-from storage.canonical import Json
+from retomaton_dist.storage.canonical import Json
 
 # Thresholds walked on the calibration text: enough to interpolate between.
 COARSE = (1.0, 4.0, 16.0, 64.0, 256.0, math.inf)

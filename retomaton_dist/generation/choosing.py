@@ -14,7 +14,7 @@ from retomaton_dist.methods.method import Calibrated, CurvePoint, Method, Restar
 from retomaton_dist.methods.registry import METHODS
 from retomaton_dist.scores.walks import format_threshold
 from retomaton_dist.settings.evaluate import check_sigma, check_tau
-from storage.canonical import Json
+from retomaton_dist.storage.canonical import Json
 
 # Without a calibration nothing says what a threshold saves: search at every position.
 PLAIN = Restart(math.inf, 0.0)

@@ -28,7 +28,7 @@ from retomaton_dist.generation.voting import (
     vote_by_suffix,
     vote_by_walk,
 )
-from storage.suffixes import folder_of
+from retomaton_dist.storage.suffixes import folder_of
 
 if TYPE_CHECKING:
     from retomaton_dist.generation.loaded import RetomatonLM

@@ -17,7 +17,7 @@ from retomaton_dist.generation.hypotheses import DOCUMENT, Guide, Hypotheses, Ro
 from retomaton_dist.generation.scoring import LoadedReader, tokenised
 from retomaton_dist.lm.reading import Span, WindowReader
 from retomaton_dist.scores.reading import Reading
-from storage.corpus import Corpus
+from retomaton_dist.storage.corpus import Corpus
 
 if TYPE_CHECKING:
     from retomaton_dist.generation.loaded import RetomatonLM

@@ -39,7 +39,7 @@ from retomaton_dist.lm.model import LanguageModel
 from retomaton_dist.lm.tokenizer import Tokenizer
 from retomaton_dist.methods.method import CurvePoint
 from retomaton_dist.settings import PRESETS
-from storage.store import Store
+from retomaton_dist.storage.store import Store
 
 METHOD = "retomaton+lambda"
 PRESET = "reference"

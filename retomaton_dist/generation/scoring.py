@@ -19,7 +19,7 @@ from retomaton_dist.methods.mixing import log_target, temperatures_for
 from retomaton_dist.scores.reading import Reading
 from retomaton_dist.scores.seen import SeenRows
 from retomaton_dist.scores.walks import Walked
-from storage.corpus_in_memory import CorpusInMemory
+from retomaton_dist.storage.corpus_in_memory import CorpusInMemory
 
 if TYPE_CHECKING:
     from retomaton_dist.generation.loaded import RetomatonLM

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from retomaton_dist.lm.identity import ModelSpec
 from retomaton_dist.lm.model import LanguageModel
 from retomaton_dist.lm.windows import Window, batches, document_windows
-from storage.corpus import Corpus
-from storage.sending import WithoutCaches
+from retomaton_dist.storage.corpus import Corpus
+from retomaton_dist.storage.sending import WithoutCaches
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from safetensors.torch import save
 from torch import Tensor
 
 from retomaton_dist.errors import BadInput
-from storage import files
+from retomaton_dist.storage import files
 
 Optimizers = Sequence[torch.optim.Optimizer]
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from retomaton_dist.errors import BadInput
 from retomaton_dist.settings import TrainSettings
-from storage import files
+from retomaton_dist.storage import files
 
 TRAINING = "training.json"
 CHECKPOINT = "checkpoint.safetensors"

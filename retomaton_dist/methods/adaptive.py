@@ -37,7 +37,7 @@ from retomaton_dist.methods.suffix import restart_walks
 from retomaton_dist.scores.scores import Scores
 from retomaton_dist.scores.seen import Seen
 from retomaton_dist.scores.walks import Walked, WalkSpec, forgetful
-from storage.canonical import Json
+from retomaton_dist.storage.canonical import Json
 
 # Share of the calibration text that tells when a network has learned enough.
 HELD_OUT = 0.15

@@ -12,7 +12,7 @@ from retomaton_dist.methods.mixture import Constants, Floats, best_constants
 from retomaton_dist.scores.scores import Scores
 from retomaton_dist.scores.seen import Seen
 from retomaton_dist.scores.walks import Walked, WalkSpec
-from storage.canonical import Json
+from retomaton_dist.storage.canonical import Json
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from retomaton_dist.methods.mixing import Mixing
 from retomaton_dist.methods.token_statistics import TokenStatistics
 from retomaton_dist.scores.scores import Scores
 from retomaton_dist.scores.walks import Gate, WalkSpec
-from storage.canonical import Json
+from retomaton_dist.storage.canonical import Json
 
 # Fractions of saved searches that methods without a threshold tau are asked for.
 FRACTIONS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)

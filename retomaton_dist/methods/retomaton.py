@@ -8,7 +8,7 @@ from retomaton_dist.methods.knnlm import WIDE
 from retomaton_dist.methods.method import Calibrated, CurvePoint, Method, Setup
 from retomaton_dist.scores.scores import Scores
 from retomaton_dist.scores.walks import WalkSpec
-from storage.canonical import Json
+from retomaton_dist.storage.canonical import Json
 
 POINTER_WEIGHTS = (1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 32.0, 64.0, 128.0, 256.0)
 

@@ -17,7 +17,7 @@ from retomaton_dist.methods.method import (
 from retomaton_dist.methods.mixture import Constants
 from retomaton_dist.scores.scores import Scores
 from retomaton_dist.scores.walks import WalkSpec, forgetful, format_threshold
-from storage.canonical import Json
+from retomaton_dist.storage.canonical import Json
 
 
 class Suffix(Method):

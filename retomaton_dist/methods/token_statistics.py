@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from storage.corpus import Corpus
+from retomaton_dist.storage.corpus import Corpus
 
 Counts = NDArray[np.int64]
 Pairs = NDArray[np.int64]

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from retomaton_dist.report.rows import KNNLM, LM, Curve, Interval, Row
-from storage import files
+from retomaton_dist.storage import files
 
 Styled = tuple[Sequence[Row], dict[str, Any], str]
 """A curve's points, how it is drawn, and its name."""

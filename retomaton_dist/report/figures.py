@@ -22,7 +22,7 @@ from retomaton_dist.report.gain_figures import draw_gains, draw_reliability
 from retomaton_dist.report.gain_sections import figure_name
 from retomaton_dist.report.names import percent
 from retomaton_dist.report.page import Figure
-from storage.canonical import Json
+from retomaton_dist.storage.canonical import Json
 
 FOLDER = Path("figures")
 SHOWN_LENGTHS = 20

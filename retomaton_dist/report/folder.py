@@ -6,8 +6,8 @@ from typing import Any
 
 from retomaton_dist.errors import BadInput, DamagedStore
 from retomaton_dist.report.rows import Row, read_row
-from storage import canonical
-from storage.canonical import Json
+from retomaton_dist.storage import canonical
+from retomaton_dist.storage.canonical import Json
 
 FILES = ("settings", "results", "analysis", "calibration", "duplicates")
 # An evaluation of the LM alone has nothing to analyse; older ones looked for no duplicates.

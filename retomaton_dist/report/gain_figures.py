@@ -9,7 +9,7 @@ from retomaton_dist.report.folder import EvaluationFiles
 from retomaton_dist.report.gain_sections import groups_of, point_name, titles
 from retomaton_dist.report.names import method_name
 from retomaton_dist.report.rows import Curve
-from storage.canonical import Json
+from retomaton_dist.storage.canonical import Json
 
 BETTER, WORSE = "#e6f4ea", "#fbe9e7"
 _POINTS = (("#0072B2", "o"), ("#E69F00", "s"), ("#AA4499", "^"))

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from retomaton_dist.report import names
 from retomaton_dist.report.page import Figure, Heading, Inline, PagePart, Table, prose
-from storage.canonical import Json
+from retomaton_dist.storage.canonical import Json
 
 _TEXTS = {
     "text": "evaluated text",

@@ -25,7 +25,7 @@ from retomaton_dist.report.page import (
     prose,
     shorten,
 )
-from storage.canonical import Json
+from retomaton_dist.storage.canonical import Json
 
 TITLE = "Perplexity and saved searches"
 LONGEST_PASSAGE = 4000

@@ -18,7 +18,7 @@ from retomaton_dist.report.headline import (
 )
 from retomaton_dist.report.page import Inline, Table, Verbatim, shorten
 from retomaton_dist.report.rows import KNNLM, LM, Curve, Row, curves, full_retrieval
-from storage.canonical import Json
+from retomaton_dist.storage.canonical import Json
 
 SHOWN_FOSS = (0.0, 0.5)
 LONGEST_FACT = 400

@@ -7,7 +7,7 @@ from retomaton_dist.report.folder import read_evaluation
 from retomaton_dist.report.html import to_html
 from retomaton_dist.report.markdown import to_markdown
 from retomaton_dist.report.sections import compose
-from storage import files
+from retomaton_dist.storage import files
 
 
 def write_report(out: Path) -> Path:

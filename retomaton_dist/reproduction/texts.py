@@ -8,7 +8,7 @@ import numpy as np
 from retomaton_dist.errors import BadInput
 from retomaton_dist.lm.train_data import read_texts
 from retomaton_dist.settings import CorpusSettings
-from storage import files
+from retomaton_dist.storage import files
 
 PARTS = ("train", "valid", "test")
 SEED = 0

@@ -8,7 +8,7 @@ from retomaton_dist.report.html import to_html
 from retomaton_dist.report.markdown import to_markdown
 from retomaton_dist.reproduction.findings import Studies, find
 from retomaton_dist.reproduction.page import TITLES, compose
-from storage import canonical, files
+from retomaton_dist.storage import canonical, files
 
 EVALUATIONS = "evaluations"
 FINISHED = "results.json"

@@ -21,11 +21,12 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from retomaton_dist import __version__
 from retomaton_dist.errors import ClusterError, RetomatonError
+from retomaton_dist.kernel_cache import source_files
 from retomaton_dist.lm.identity import ModelSpec, load_tokenizer, locate_checked
 from retomaton_dist.runtime.cluster import Crew, holds_workers
 from retomaton_dist.runtime.waiting import wait_for
-from storage import files
-from storage.manifest import MANIFEST_NAME
+from retomaton_dist.storage import files
+from retomaton_dist.storage.manifest import MANIFEST_NAME
 
 LOOK_SECONDS = 120.0
 # What results are made with, as far as it is the same on machines with and without a GPU.
@@ -42,7 +43,10 @@ class Surroundings:
 
 def look_around(paths: Sequence[str]) -> Surroundings:
     """What this process finds."""
-    own = {"python": platform.python_version(), "retomaton_dist": f"{__version__} ({_code()})"}
+    own = {
+        "python": platform.python_version(),
+        "retomaton_dist": f"{__version__} ({code_digest()})",
+    }
     versions = {name: _version(name) for name in PACKAGES}
     return Surroundings({**own, **versions}, {path: _digest(Path(path)) for path in paths})
 
@@ -174,13 +178,12 @@ def _version(package: str) -> str | None:
         return None
 
 
-def _code() -> str:
-    """A digest of the system's own files, which may differ where versions do not."""
+def code_digest() -> str:
+    """A short digest of this project's sources, which may differ where versions do not."""
     root, total = Path(__file__).parents[2], hashlib.sha256()
-    paths = [path for part in ("retomaton_dist", "storage") for path in (root / part).rglob("*.py")]
-    for path in sorted(paths):
+    for path in sorted(source_files(root)):
         total.update(path.relative_to(root).as_posix().encode() + path.read_bytes())
-    return total.hexdigest()[:8]
+    return total.hexdigest()[:12]
 
 
 def _last_line(error: Exception) -> str:

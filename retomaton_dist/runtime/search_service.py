@@ -28,7 +28,7 @@ from retomaton_dist.search.parameters import NONE, Parameters
 from retomaton_dist.search.searcher import Searcher
 from retomaton_dist.search.shard import Queries
 from retomaton_dist.settings import ServeSettings, WorkerSettings
-from storage.canonical import Json
+from retomaton_dist.storage.canonical import Json
 
 NAMESPACE = "retomaton"
 CALL_SECONDS = 300.0

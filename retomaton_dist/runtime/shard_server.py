@@ -17,7 +17,7 @@ from retomaton_dist.search.library import limit_threads
 from retomaton_dist.search.merge import Found
 from retomaton_dist.search.parameters import Parameters
 from retomaton_dist.search.shard import Queries, Shard
-from storage.canonical import Json
+from retomaton_dist.storage.canonical import Json
 
 MOST_ROWS = 1024
 REMEMBERED = 10_000

@@ -12,9 +12,9 @@ from retomaton_dist.errors import BadInput
 from retomaton_dist.scores.reading import Reading
 from retomaton_dist.scores.seen import steps_since
 from retomaton_dist.scores.walks import Walked
-from storage import scores
-from storage.checked import check_stage
-from storage.store import Store
+from retomaton_dist.storage import scores
+from retomaton_dist.storage.checked import check_stage
+from retomaton_dist.storage.store import Store
 
 FOLDER = "scores"
 

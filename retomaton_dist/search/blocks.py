@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 from retomaton_dist.compiled import compiled
 from retomaton_dist.errors import DamagedStore
 from retomaton_dist.search.library import faiss, ivf_of
-from storage import files
-from storage.files import FileDigest
+from retomaton_dist.storage import files
+from retomaton_dist.storage.files import FileDigest
 
 Bytes = NDArray[np.uint8]
 Sizes = NDArray[np.int64]

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from retomaton_dist.errors import DamagedStore
-from storage import canonical, files
-from storage.canonical import Json
-from storage.datastore import Shape, check_size
-from storage.files import FileDigest
-from storage.records import Record
-from storage.shaped import (
+from retomaton_dist.storage import canonical, files
+from retomaton_dist.storage.canonical import Json
+from retomaton_dist.storage.datastore import Shape, check_size
+from retomaton_dist.storage.files import FileDigest
+from retomaton_dist.storage.records import Record
+from retomaton_dist.storage.shaped import (
     Rule,
     check_shape,
     is_number,
@@ -21,8 +21,8 @@ from storage.shaped import (
     is_text,
     is_whole,
 )
-from storage.sound import problems_of
-from storage.store import Store
+from retomaton_dist.storage.sound import problems_of
+from retomaton_dist.storage.store import Store
 
 FOLDER = "index"
 FORMAT = "retomaton-index"

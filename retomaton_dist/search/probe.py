@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from retomaton_dist.clustering.draw import drawn
 from retomaton_dist.compiled import compiled
 from retomaton_dist.search.merge import Distances, Entries, Found, tidy
-from storage.corpus import Corpus
-from storage.datastore import Keys
-from storage.guarded import GuardedReader
+from retomaton_dist.storage.corpus import Corpus
+from retomaton_dist.storage.datastore import Keys
+from retomaton_dist.storage.guarded import GuardedReader
 
 MOST_K = 1024
 ENTRIES_PER_K = 16

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from retomaton_dist.search.merge import Found
 from retomaton_dist.search.probe import Probe
 from retomaton_dist.search.searcher import Searcher
-from storage.datastore import Keys
+from retomaton_dist.storage.datastore import Keys
 
 # Exact distances come from float32 sums that cancel: nearer than this they count as equal.
 TIED = 1e-5

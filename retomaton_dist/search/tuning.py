@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from retomaton_dist.search.parameters import Parameters, render
-from storage.canonical import Json
+from retomaton_dist.storage.canonical import Json
 
 # Beyond this, doubling the work is not worth it: the codes themselves set the limit.
 LEAST_GAIN = 0.003

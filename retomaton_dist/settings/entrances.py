@@ -42,7 +42,7 @@ from retomaton_dist.settings.plan import PlanSettings
 from retomaton_dist.settings.reproduce import ReproduceSettings
 from retomaton_dist.settings.train import TrainSettings
 from retomaton_dist.settings.workers import ServeSettings, WorkerSettings
-from storage.files import check_plain
+from retomaton_dist.storage.files import check_plain
 
 Group = TypeVar("Group")
 

@@ -16,9 +16,9 @@ from retomaton_dist.stages.extract import ExtractPlan, Windowing
 from retomaton_dist.stages.runner import run_stage
 from retomaton_dist.stages.statistics import StatisticsPlan
 from retomaton_dist.stages.tokenize import TokenizePlan, plan_tokenize
-from storage.datastore import Shape
-from storage.manifest import MANIFEST_NAME
-from storage.store import Store, StoreWriter
+from retomaton_dist.storage.datastore import Shape
+from retomaton_dist.storage.manifest import MANIFEST_NAME
+from retomaton_dist.storage.store import Store, StoreWriter
 
 
 @dataclass(frozen=True)

@@ -20,11 +20,11 @@ from retomaton_dist.stages.index import IndexPlan, plan_index
 from retomaton_dist.stages.kmeans import KmeansPlan
 from retomaton_dist.stages.kmeans_recipe import resolve
 from retomaton_dist.stages.runner import Done, Plan, run_stage
-from storage.canonical import Json
-from storage.datastore import Shape
-from storage.manifest import Stage
-from storage.records import Record
-from storage.store import Store, StoreWriter
+from retomaton_dist.storage.canonical import Json
+from retomaton_dist.storage.datastore import Shape
+from retomaton_dist.storage.manifest import Stage
+from retomaton_dist.storage.records import Record
+from retomaton_dist.storage.store import Store, StoreWriter
 
 
 def check_fit(settings: ClusterSettings, shape: Shape) -> None:

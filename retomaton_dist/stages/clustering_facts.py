@@ -8,12 +8,12 @@ import numpy as np
 from retomaton_dist.clustering.arrays import blocks_of
 from retomaton_dist.clustering.statistics import histogram, see_members, summarise
 from retomaton_dist.stages.runner import Done
-from storage import states
-from storage.canonical import Json
-from storage.files import FileDigest
-from storage.scratch import mapped_zeros
-from storage.states import States
-from storage.windows import Windows
+from retomaton_dist.storage import states
+from retomaton_dist.storage.canonical import Json
+from retomaton_dist.storage.files import FileDigest
+from retomaton_dist.storage.scratch import mapped_zeros
+from retomaton_dist.storage.states import States
+from retomaton_dist.storage.windows import Windows
 
 BLOCK_ENTRIES = 1 << 20
 

@@ -23,13 +23,13 @@ from retomaton_dist.codec.training import (
     train,
 )
 from retomaton_dist.stages.runner import Done, Plan, chunk_units, chunk_work
-from storage import codec, preallocated
-from storage.canonical import Json
-from storage.codec import CodecFiles
-from storage.datastore import Shape
-from storage.guarded import GuardedReader
-from storage.records import Record
-from storage.store import Store
+from retomaton_dist.storage import codec, preallocated
+from retomaton_dist.storage.canonical import Json
+from retomaton_dist.storage.codec import CodecFiles
+from retomaton_dist.storage.datastore import Shape
+from retomaton_dist.storage.guarded import GuardedReader
+from retomaton_dist.storage.records import Record
+from retomaton_dist.storage.store import Store
 
 UNIT_ENTRIES = 1 << 17
 SEED = 1

@@ -26,13 +26,13 @@ from retomaton_dist.stages import codec as encoding
 from retomaton_dist.stages.codec import CodecPlan
 from retomaton_dist.stages.compile_worker import ROUNDS, Blueprint, CompileUnit, CompileWorker
 from retomaton_dist.stages.runner import Done, Plan, run_stage
-from storage import automaton, preallocated
-from storage.automaton import MOST_STATES, AutomatonShape
-from storage.canonical import Json
-from storage.codec import CodecFiles
-from storage.manifest import Stage
-from storage.records import Record
-from storage.store import Store, StoreWriter
+from retomaton_dist.storage import automaton, preallocated
+from retomaton_dist.storage.automaton import MOST_STATES, AutomatonShape
+from retomaton_dist.storage.canonical import Json
+from retomaton_dist.storage.codec import CodecFiles
+from retomaton_dist.storage.manifest import Stage
+from retomaton_dist.storage.records import Record
+from retomaton_dist.storage.store import Store, StoreWriter
 
 # Checking needs no memory: few, large units.
 CHECK_ENTRIES = 1 << 21

@@ -14,15 +14,15 @@ from retomaton_dist.automaton.layout import invert, link, slot_order
 from retomaton_dist.automaton.pieces import SCAN, Arranged, pieces
 from retomaton_dist.errors import DamagedStore
 from retomaton_dist.stages.runner import Done
-from storage import automaton, columns, preallocated
-from storage.automaton import AutomatonShape
-from storage.codec import BOOKS, CODES, CodecFiles
-from storage.files import FileDigest
-from storage.guarded import GuardedReader
-from storage.sending import WithoutCaches
-from storage.states import States
-from storage.store import Store
-from storage.windows import Windows
+from retomaton_dist.storage import automaton, columns, preallocated
+from retomaton_dist.storage.automaton import AutomatonShape
+from retomaton_dist.storage.codec import BOOKS, CODES, CodecFiles
+from retomaton_dist.storage.files import FileDigest
+from retomaton_dist.storage.guarded import GuardedReader
+from retomaton_dist.storage.sending import WithoutCaches
+from retomaton_dist.storage.states import States
+from retomaton_dist.storage.store import Store
+from retomaton_dist.storage.windows import Windows
 
 ROUNDS = ("check", "order", "invert", "link")
 

@@ -22,14 +22,14 @@ from retomaton_dist.lm.windows import resolve_windows
 from retomaton_dist.runtime.session import Session
 from retomaton_dist.settings import ExtractSettings, ModelSettings
 from retomaton_dist.stages.runner import Done, Plan, chunk_units, chunk_work
-from storage import datastore
-from storage.canonical import Json
-from storage.checked import check_stage
-from storage.corpus import Corpus
-from storage.datastore import Keys, Shape
-from storage.files import FileDigest
-from storage.records import Record
-from storage.store import Store
+from retomaton_dist.storage import datastore
+from retomaton_dist.storage.canonical import Json
+from retomaton_dist.storage.checked import check_stage
+from retomaton_dist.storage.corpus import Corpus
+from retomaton_dist.storage.datastore import Keys, Shape
+from retomaton_dist.storage.files import FileDigest
+from retomaton_dist.storage.records import Record
+from retomaton_dist.storage.store import Store
 
 STAGE = "extract"
 BATCH_TOKENS = {"cpu": 4096, "cuda": 32_768}

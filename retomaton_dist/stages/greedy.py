@@ -24,15 +24,15 @@ from retomaton_dist.clustering.products import Blocking
 from retomaton_dist.search.searcher import LocalSearcher
 from retomaton_dist.stages.clustering_facts import with_statistics
 from retomaton_dist.stages.runner import Done, Plan, chunk_units, chunk_work
-from storage import states
-from storage.canonical import Json
-from storage.columns import write_blocks
-from storage.guarded import GuardedReader
-from storage.records import Record
-from storage.scratch import mapped_zeros
-from storage.states import States
-from storage.store import Store
-from storage.windows import Windows
+from retomaton_dist.storage import states
+from retomaton_dist.storage.canonical import Json
+from retomaton_dist.storage.columns import write_blocks
+from retomaton_dist.storage.guarded import GuardedReader
+from retomaton_dist.storage.records import Record
+from retomaton_dist.storage.scratch import mapped_zeros
+from retomaton_dist.storage.states import States
+from retomaton_dist.storage.store import Store
+from retomaton_dist.storage.windows import Windows
 
 UNIT_ENTRIES = 1 << 14
 

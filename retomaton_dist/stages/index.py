@@ -44,12 +44,12 @@ from retomaton_dist.stages.index_units import (
 )
 from retomaton_dist.stages.index_worker import IndexTask, IndexWorker
 from retomaton_dist.stages.runner import Done, Plan
-from storage.canonical import Json
-from storage.datastore import Shape
-from storage.guarded import GuardedReader
-from storage.manifest import Stage
-from storage.records import Record
-from storage.store import Store
+from retomaton_dist.storage.canonical import Json
+from retomaton_dist.storage.datastore import Shape
+from retomaton_dist.storage.guarded import GuardedReader
+from retomaton_dist.storage.manifest import Stage
+from retomaton_dist.storage.records import Record
+from retomaton_dist.storage.store import Store
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from retomaton_dist.stages.kmeans_files import TrainingFiles
 from retomaton_dist.stages.kmeans_job import open_trained, training_files
 from retomaton_dist.stages.kmeans_recipe import recipe_of
 from retomaton_dist.stages.kmeans_training import train_centroids
-from storage.guarded import GuardedReader
+from retomaton_dist.storage.guarded import GuardedReader
 
 # As many as FAISS takes for its own cells.
 ITERATIONS = 10

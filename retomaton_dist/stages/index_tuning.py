@@ -14,9 +14,9 @@ from retomaton_dist.search.searcher import LocalSearcher
 from retomaton_dist.search.tuning import tune
 from retomaton_dist.settings import IndexSettings
 from retomaton_dist.stages.index_worker import read_exact
-from storage.canonical import Json
-from storage.files import FileDigest
-from storage.store import Store
+from retomaton_dist.storage.canonical import Json
+from retomaton_dist.storage.files import FileDigest
+from retomaton_dist.storage.store import Store
 
 
 def fixed_parameters(settings: IndexSettings) -> dict[str, float]:

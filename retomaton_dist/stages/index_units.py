@@ -19,7 +19,7 @@ from typing import Any
 from retomaton_dist.search.codebooks import books_of, codec_rows
 from retomaton_dist.search.division import Division
 from retomaton_dist.search.layout import FOLDER, ShardSpan
-from storage.datastore import Shape
+from retomaton_dist.storage.datastore import Shape
 
 RESIDUAL_ROWS = 1 << 14
 BOOKS_AT_ONCE = 4

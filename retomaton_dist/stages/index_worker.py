@@ -40,11 +40,11 @@ from retomaton_dist.stages.index_units import (
     part_path,
 )
 from retomaton_dist.stages.runner import Done
-from storage import columns, files
-from storage.files import FileDigest
-from storage.guarded import GuardedReader
-from storage.records import Record
-from storage.store import Store
+from retomaton_dist.storage import columns, files
+from retomaton_dist.storage.files import FileDigest
+from retomaton_dist.storage.guarded import GuardedReader
+from retomaton_dist.storage.records import Record
+from retomaton_dist.storage.store import Store
 
 EXACT_COLUMNS = {"distance": np.float32, "entry": np.int64}
 ROWS_AT_ONCE = 65_536

@@ -20,12 +20,12 @@ from retomaton_dist.stages.kmeans_job import open_trained, training_files
 from retomaton_dist.stages.kmeans_recipe import Recipe
 from retomaton_dist.stages.kmeans_training import train_centroids
 from retomaton_dist.stages.runner import Done, Plan, chunk_units, chunk_work
-from storage import states
-from storage.canonical import Json
-from storage.guarded import GuardedReader
-from storage.records import Record
-from storage.states import States
-from storage.store import Store
+from retomaton_dist.storage import states
+from retomaton_dist.storage.canonical import Json
+from retomaton_dist.storage.guarded import GuardedReader
+from retomaton_dist.storage.records import Record
+from retomaton_dist.storage.states import States
+from retomaton_dist.storage.store import Store
 
 UNIT_ENTRIES = 1 << 18
 

@@ -22,10 +22,10 @@ from numpy.typing import NDArray
 
 from retomaton_dist.clustering.arrays import Centroids
 from retomaton_dist.clustering.lloyd import Iteration
-from storage import checkpoint
-from storage.canonical import content_hash
-from storage.errors import DamagedStore
-from storage.scratch import ScratchArray
+from retomaton_dist.storage import checkpoint
+from retomaton_dist.storage.canonical import content_hash
+from retomaton_dist.storage.errors import DamagedStore
+from retomaton_dist.storage.scratch import ScratchArray
 
 CHECKPOINT = "checkpoint.arrow"
 TRAINING = "training"

@@ -14,11 +14,11 @@ from retomaton_dist.clustering.samples import strides_for
 from retomaton_dist.clustering.two_level import TwoLevel
 from retomaton_dist.stages.kmeans_files import TrainingFiles, checked
 from retomaton_dist.stages.kmeans_recipe import Recipe
-from storage import checkpoint
-from storage.canonical import content_hash
-from storage.guarded import GuardedReader
-from storage.scratch import ScratchArray
-from storage.sending import WithoutCaches
+from retomaton_dist.storage import checkpoint
+from retomaton_dist.storage.canonical import content_hash
+from retomaton_dist.storage.guarded import GuardedReader
+from retomaton_dist.storage.scratch import ScratchArray
+from retomaton_dist.storage.sending import WithoutCaches
 
 UNIT_ROWS = 1 << 18
 LEAST_UNIT_ROWS = 1 << 13

@@ -10,7 +10,7 @@ from retomaton_dist.clustering.two_level import (
 )
 from retomaton_dist.errors import BadInput
 from retomaton_dist.settings import ClusterSettings
-from storage.datastore import Shape
+from retomaton_dist.storage.datastore import Shape
 
 ENTRIES_PER_STATE = 100
 SAMPLE_PER_STATE = 256

@@ -42,9 +42,9 @@ from retomaton_dist.stages.kmeans_units import (
     WeighCells,
     piece_facts,
 )
-from storage import checkpoint
-from storage.canonical import Json
-from storage.guarded import GuardedReader
+from retomaton_dist.storage import checkpoint
+from retomaton_dist.storage.canonical import Json
+from retomaton_dist.storage.guarded import GuardedReader
 
 Show = Callable[[Sequence[Iteration]], None]
 Run = Callable[[Sequence[TrainingUnit]], None]

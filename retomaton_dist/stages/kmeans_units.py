@@ -34,9 +34,9 @@ from retomaton_dist.clustering.two_level import TwoLevel, split_rows
 from retomaton_dist.stages.kmeans_files import TrainingFiles, digest_of_rows, iteration_name
 from retomaton_dist.stages.kmeans_job import TrainingJob
 from retomaton_dist.stages.kmeans_recipe import recipe_of_cells
-from storage import checkpoint
-from storage.canonical import Json
-from storage.checkpoint import Arrays
+from retomaton_dist.storage import checkpoint
+from retomaton_dist.storage.canonical import Json
+from retomaton_dist.storage.checkpoint import Arrays
 
 TALLIED = ("states", "counts", "spreads", "keys", "magnitudes")
 

@@ -28,15 +28,15 @@ from retomaton_dist.errors import DamagedStore
 from retomaton_dist.lm.identity import ModelSpec
 from retomaton_dist.runtime.progress import say, showing
 from retomaton_dist.runtime.session import Session
-from storage import records
-from storage.canonical import Json, content_hash
-from storage.datastore import Shape
-from storage.files import FileDigest
-from storage.lock import check_held
-from storage.manifest import Stage, check_config
-from storage.records import Record
-from storage.sound import problems_of
-from storage.store import StoreWriter
+from retomaton_dist.storage import records
+from retomaton_dist.storage.canonical import Json, content_hash
+from retomaton_dist.storage.datastore import Shape
+from retomaton_dist.storage.files import FileDigest
+from retomaton_dist.storage.lock import check_held
+from retomaton_dist.storage.manifest import Stage, check_config
+from retomaton_dist.storage.records import Record
+from retomaton_dist.storage.sound import problems_of
+from retomaton_dist.storage.store import StoreWriter
 
 Payload = TypeVar("Payload")
 Given = TypeVar("Given", contravariant=True)

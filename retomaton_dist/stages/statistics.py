@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 from retomaton_dist.methods.token_statistics import TokenStatistics, count_pairs, count_ways
 from retomaton_dist.stages.runner import Done
 from retomaton_dist.stages.stretches import StretchPlan, StretchWorker
-from storage import columns
-from storage.canonical import Json
-from storage.checked import check_stage
-from storage.records import Record
-from storage.store import Store
+from retomaton_dist.storage import columns
+from retomaton_dist.storage.canonical import Json
+from retomaton_dist.storage.checked import check_stage
+from retomaton_dist.storage.records import Record
+from retomaton_dist.storage.store import Store
 
 STAGE = "statistics"
 COLUMNS = {"followed": np.int64, "ways": np.int64}

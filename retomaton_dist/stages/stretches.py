@@ -7,10 +7,10 @@ from functools import cached_property
 from pathlib import Path
 
 from retomaton_dist.stages.runner import Done, Plan
-from storage.corpus import DOCUMENTS, TOKENS
-from storage.guarded import GuardedReader
-from storage.sending import WithoutCaches
-from storage.store import Store
+from retomaton_dist.storage.corpus import DOCUMENTS, TOKENS
+from retomaton_dist.storage.guarded import GuardedReader
+from retomaton_dist.storage.sending import WithoutCaches
+from retomaton_dist.storage.store import Store
 
 CHECK = range(0)
 """The payload of the unit that looks whether the corpus is sound."""

@@ -26,14 +26,14 @@ from retomaton_dist.automaton.pieces import SCAN, ranges_within
 from retomaton_dist.errors import DamagedStore
 from retomaton_dist.settings import SuffixSettings
 from retomaton_dist.stages.runner import Done, Plan
-from storage import columns, preallocated, suffixes
-from storage.canonical import Json
-from storage.corpus import DOCUMENTS, TOKENS, Corpus
-from storage.guarded import GuardedReader
-from storage.records import Record
-from storage.sending import WithoutCaches
-from storage.store import Store
-from storage.suffixes import SuffixShape
+from retomaton_dist.storage import columns, preallocated, suffixes
+from retomaton_dist.storage.canonical import Json
+from retomaton_dist.storage.corpus import DOCUMENTS, TOKENS, Corpus
+from retomaton_dist.storage.guarded import GuardedReader
+from retomaton_dist.storage.records import Record
+from retomaton_dist.storage.sending import WithoutCaches
+from retomaton_dist.storage.store import Store
+from retomaton_dist.storage.suffixes import SuffixShape
 
 ROUNDS = ("check", "before", "order")
 FILLED = ("order", "before")

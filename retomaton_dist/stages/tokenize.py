@@ -23,11 +23,11 @@ from retomaton_dist.lm.identity import ModelSpec, load_tokenizer
 from retomaton_dist.lm.tokenizer import Tokenizer
 from retomaton_dist.settings import CorpusSettings, TokenizeSettings
 from retomaton_dist.stages.runner import Done, Plan
-from storage import corpus
-from storage.canonical import Json
-from storage.corpus import TokenisedDocument
-from storage.records import Record
-from storage.sending import WithoutCaches
+from retomaton_dist.storage import corpus
+from retomaton_dist.storage.canonical import Json
+from retomaton_dist.storage.corpus import TokenisedDocument
+from retomaton_dist.storage.records import Record
+from retomaton_dist.storage.sending import WithoutCaches
 
 STAGE = "tokenize"
 BATCH_CHARACTERS = 1 << 18

@@ -13,7 +13,7 @@ from retomaton_dist.analysis.duplicates import (
     document_hashes,
     find_duplicates,
 )
-from storage.corpus_in_memory import CorpusInMemory
+from retomaton_dist.storage.corpus_in_memory import CorpusInMemory
 from tests.analysis.oracle import grams, joined
 
 DOCUMENTS = st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=10), min_size=1, max_size=6)
@@ -83,7 +83,7 @@ def test_what_is_found_is_counted_in_documents_and_tokens():
 
 
 def test_some_documents_of_a_corpus_are_taken_with_all_their_tokens(tmp_path):
-    from storage.store import Store, writing
+    from retomaton_dist.storage.store import Store, writing
     from tests.storage import make
 
     for prefix in (make.PREFIX, None):

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import retomaton_dist as rd
 from retomaton_dist.errors import BadInput, RetomatonError
 from retomaton_dist.settings.entrances import read_file, with_tables
-from storage import canonical
+from retomaton_dist.storage import canonical
 from tests.storage.hostile import altered, signed
 
 FUZZED = settings(

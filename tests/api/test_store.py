@@ -6,7 +6,7 @@ import pytest
 
 import retomaton_dist as rd
 from retomaton_dist.errors import BadInput, NotAStore, RetomatonError, StageMissing
-from storage.store import writing
+from retomaton_dist.storage.store import writing
 from tests.conftest import CHUNK_ENTRIES, TINY_DIMENSION
 
 

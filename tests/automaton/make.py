@@ -7,7 +7,7 @@ import numpy as np
 from retomaton_dist.automaton.arrays import Columns
 from retomaton_dist.automaton.automaton import Automaton
 from retomaton_dist.automaton.layout import slot_order
-from storage.automaton import id_type
+from retomaton_dist.storage.automaton import id_type
 from tests.automaton.oracle import Corpus
 from tests.codec.make import random_codec
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from retomaton_dist.automaton.layout import link
-from storage.automaton import AutomatonShape, id_type
+from retomaton_dist.storage.automaton import AutomatonShape, id_type
 
 BILLION = 10**9
 LARGEST_NARROW = 2**32 - 2

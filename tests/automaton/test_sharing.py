@@ -6,8 +6,8 @@ import sys
 import numpy as np
 
 from retomaton_dist.automaton.automaton import Automaton
-from storage import automaton, columns
-from storage.automaton import AutomatonShape
+from retomaton_dist.storage import automaton, columns
+from retomaton_dist.storage.automaton import AutomatonShape
 from tests.conftest import ROOT
 
 ENTRIES = 400_000

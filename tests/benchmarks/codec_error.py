@@ -27,7 +27,7 @@ from retomaton_dist.codec.training import (
     encode,
     train,
 )
-from storage.store import Store
+from retomaton_dist.storage.store import Store
 from tests.benchmarks.small_store import build_small
 
 

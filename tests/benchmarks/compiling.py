@@ -32,13 +32,13 @@ from retomaton_dist.settings import WorkerSettings
 from retomaton_dist.stages.compile import CompilePlan
 from retomaton_dist.stages.compile_worker import Blueprint
 from retomaton_dist.stages.runner import Recorder, Ticket, made_with, run_stage
-from storage import codec, columns, datastore, records, states
-from storage.automaton import AutomatonShape
-from storage.canonical import content_hash
-from storage.codec import CodecFiles
-from storage.datastore import Shape
-from storage.records import Record
-from storage.store import Store, writing
+from retomaton_dist.storage import codec, columns, datastore, records, states
+from retomaton_dist.storage.automaton import AutomatonShape
+from retomaton_dist.storage.canonical import content_hash
+from retomaton_dist.storage.codec import CodecFiles
+from retomaton_dist.storage.datastore import Shape
+from retomaton_dist.storage.records import Record
+from retomaton_dist.storage.store import Store, writing
 from tests.automaton.make import arrange
 from tests.benchmarks.memory import Peak, own_memory
 

@@ -29,7 +29,7 @@ from retomaton_dist.runtime.threads import limit_torch
 from retomaton_dist.scores.scores import Scores
 from retomaton_dist.scores.walks import WalkSpec, forgetful
 from retomaton_dist.settings import PRESETS, EvaluateSettings, WorkerSettings
-from storage.store import writing
+from retomaton_dist.storage.store import writing
 from tests.benchmarks.memory import Peak
 from tests.benchmarks.small_store import build_small
 

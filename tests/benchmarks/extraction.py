@@ -30,10 +30,10 @@ from retomaton_dist.lm.model import LanguageModel
 from retomaton_dist.lm.reading import WindowReader
 from retomaton_dist.settings import ModelSettings
 from retomaton_dist.stages.extract import ExtractWorker, KeyReader
-from storage import corpus, datastore, records
-from storage.corpus import Corpus, TokenisedDocument
-from storage.datastore import Shape
-from storage.records import Record
+from retomaton_dist.storage import corpus, datastore, records
+from retomaton_dist.storage.corpus import Corpus, TokenisedDocument
+from retomaton_dist.storage.datastore import Shape
+from retomaton_dist.storage.records import Record
 from tests.lm.tiny import byte_level_tokenizer
 
 CONTEXT, STRIDE, BATCH_TOKENS, CHUNK = 256, 128, 4096, 4096

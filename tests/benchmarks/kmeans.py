@@ -35,9 +35,9 @@ from retomaton_dist.stages.kmeans_files import TrainingFiles
 from retomaton_dist.stages.kmeans_job import UNIT_ROWS, Trained, open_trained, training_files
 from retomaton_dist.stages.kmeans_recipe import Recipe
 from retomaton_dist.stages.kmeans_training import train_centroids
-from storage.datastore import choose_chunk_entries
-from storage.guarded import GuardedReader
-from storage.store import Store
+from retomaton_dist.storage.datastore import choose_chunk_entries
+from retomaton_dist.storage.guarded import GuardedReader
+from retomaton_dist.storage.store import Store
 from tests.search.made import make_store
 
 PROCESSES = 2

@@ -20,9 +20,9 @@ from retomaton_dist.settings import WorkerSettings
 from retomaton_dist.stages.kmeans_job import training_files
 from retomaton_dist.stages.kmeans_recipe import Recipe
 from retomaton_dist.stages.kmeans_training import train_centroids
-from storage.datastore import choose_chunk_entries
-from storage.guarded import GuardedReader
-from storage.store import Store
+from retomaton_dist.storage.datastore import choose_chunk_entries
+from retomaton_dist.storage.guarded import GuardedReader
+from retomaton_dist.storage.store import Store
 from tests.benchmarks.memory import Peak, own_memory
 from tests.search.made import make_store
 

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import numpy as np
 
-from storage import datastore
-from storage.datastore import Datastore, Shape, choose_chunk_entries
+from retomaton_dist.storage import datastore
+from retomaton_dist.storage.datastore import Datastore, Shape, choose_chunk_entries
 
 TARGET = 2.0
 

@@ -23,8 +23,8 @@ import sys
 from pathlib import Path
 
 from retomaton_dist.settings import ClusterSettings, IndexSettings
-from storage.manifest import MANIFEST_NAME
-from storage.store import Store
+from retomaton_dist.storage.manifest import MANIFEST_NAME
+from retomaton_dist.storage.store import Store
 from tests.benchmarks.scale_rates import rates_of
 from tests.benchmarks.watching import run_watched
 

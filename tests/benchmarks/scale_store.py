@@ -26,11 +26,11 @@ import numpy as np
 from retomaton_dist.runtime.session import Session
 from retomaton_dist.settings import WorkerSettings
 from retomaton_dist.stages.runner import Done, Plan, chunk_units, chunk_work, run_stage
-from storage import corpus, datastore
-from storage.canonical import content_hash
-from storage.corpus import TokenisedDocument
-from storage.datastore import Shape, choose_chunk_entries
-from storage.store import Store, writing
+from retomaton_dist.storage import corpus, datastore
+from retomaton_dist.storage.canonical import content_hash
+from retomaton_dist.storage.corpus import TokenisedDocument
+from retomaton_dist.storage.datastore import Shape, choose_chunk_entries
+from retomaton_dist.storage.store import Store, writing
 
 VOCABULARY, PREFIX = 32_000, 0
 PHRASE, PHRASES, BOOK_NUMBERS = 8, 1 << 14, 1 << 23

@@ -20,7 +20,7 @@ from retomaton_dist.automaton.lanes import Lanes
 from retomaton_dist.search.library import limit_threads
 from retomaton_dist.search.searcher import open_searcher
 from retomaton_dist.settings import WalkSettings
-from storage.store import Store
+from retomaton_dist.storage.store import Store
 
 LANES, POSITIONS, ROUNDS, NOISE, TAU = 64, 16, 12, 0.1, 1.0
 

@@ -30,7 +30,7 @@ from retomaton_dist.search.library import faiss
 from retomaton_dist.settings import IndexSettings, WorkerSettings
 from retomaton_dist.stages.index import plan_index
 from retomaton_dist.stages.runner import Recorder, Ticket, run_stage
-from storage.store import Store, writing
+from retomaton_dist.storage.store import Store, writing
 from tests.conftest import ROOT
 from tests.search.made import make_store
 

@@ -26,9 +26,9 @@ import numpy as np
 import retomaton_dist as rd
 from retomaton_dist.automaton.suffixes import Suffixes
 from retomaton_dist.compiled import compiled
-from storage import corpus
-from storage.corpus import TokenisedDocument
-from storage.store import Store, writing
+from retomaton_dist.storage import corpus
+from retomaton_dist.storage.corpus import TokenisedDocument
+from retomaton_dist.storage.store import Store, writing
 from tests.benchmarks.memory import Peak, own_memory
 
 VOCABULARY, LONGEST, K, DOCUMENT = 50_000, 8, 1024, 500

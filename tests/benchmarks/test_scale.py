@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import retomaton_dist as rd
-from storage.store import Store
-from storage.verify import verify
+from retomaton_dist.storage.store import Store
+from retomaton_dist.storage.verify import verify
 from tests.benchmarks import scale, watching
 from tests.benchmarks.scale_store import VOCABULARY, Synthetic, digest, lengths_of, make
 from tests.benchmarks.scale_walk import walk

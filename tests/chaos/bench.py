@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from retomaton_dist.cli import main
-from storage.lock import LOCK_NAME
-from storage.store import Store
-from storage.verify import verify
+from retomaton_dist.storage.lock import LOCK_NAME
+from retomaton_dist.storage.store import Store
+from retomaton_dist.storage.verify import verify
 from tests.conftest import TEXT, contents, save_tiny_model
 
 CORPUS_LINES, TEXT_LINES, HELD_LINES = 1000, 16, 12

@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
 
-from storage.lock import LOCK_NAME
+from retomaton_dist.storage.lock import LOCK_NAME
 from tests.chaos.nodes import wait_until_gone
 from tests.chaos.scene import Scene
 from tests.conftest import contents

@@ -5,8 +5,8 @@ import os
 
 import pytest
 
-from storage import records
-from storage.records import Record
+from retomaton_dist.storage import records
+from retomaton_dist.storage.records import Record
 from tests.chaos.campaign import Order, drawn, table
 from tests.chaos.faults import kinds
 from tests.chaos.ledger import Ledger

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import psutil
 
-from storage.store import writing
+from retomaton_dist.storage.store import writing
 from tests.chaos.bench import Bench
 from tests.chaos.disk import Disk
 from tests.chaos.faults import BESIDE, Kind, Promise

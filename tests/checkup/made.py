@@ -5,7 +5,7 @@ from dataclasses import replace
 from retomaton_dist.checkup.facts import MachineFacts
 from retomaton_dist.checkup.nodes import GpuFacts, NodeCheckup
 from retomaton_dist.checkup.paths import PathOutcome
-from storage.probe import FolderSeen
+from retomaton_dist.storage.probe import FolderSeen
 
 FACTS = MachineFacts(
     host="a",

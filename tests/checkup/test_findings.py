@@ -7,7 +7,7 @@ import pytest
 from retomaton_dist.checkup.findings import find
 from retomaton_dist.checkup.nodes import NodeCheckup
 from retomaton_dist.checkup.page import as_text
-from storage.probe import FolderSeen
+from retomaton_dist.storage.probe import FolderSeen
 from tests.checkup.made import FACTS, GPU, PASSED, node
 
 

@@ -8,8 +8,8 @@ import pytest
 import retomaton_dist as rd
 from retomaton_dist.settings import PRESETS, EvaluateSettings
 from retomaton_dist.settings.entrances import walk_settings
-from storage import columns
-from storage.store import writing
+from retomaton_dist.storage import columns
+from retomaton_dist.storage.store import writing
 from tests.cli.checks import Unchanged, check_refused
 from tests.conftest import contents, save_tiny_model
 from tests.evaluation.evaluated import write_text, write_texts

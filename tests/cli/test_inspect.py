@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import retomaton_dist as rd
-from storage import canonical
-from storage.store import Store, writing
+from retomaton_dist.storage import canonical
+from retomaton_dist.storage.store import Store, writing
 from tests.cli.checks import Unchanged, check_refused
 from tests.conftest import TINY_DIMENSION, contents
 

@@ -9,8 +9,8 @@ import sys
 import psutil
 import pytest
 
-from storage.records import finished
-from storage.store import writing
+from retomaton_dist.storage.records import finished
+from retomaton_dist.storage.store import writing
 from tests.conftest import ROOT
 from tests.stages.killing import Running
 

@@ -11,7 +11,7 @@ from tests.conftest import ROOT, save_tiny_model
 
 HOLD = """
 import sys
-from storage.store import writing
+from retomaton_dist.storage.store import writing
 with writing(sys.argv[1]):
     print("held", flush=True)
     sys.stdin.read()

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from storage import files
-from storage.store import Store
+from retomaton_dist.storage import files
+from retomaton_dist.storage.store import Store
 from tests.cli.checks import Unchanged, check_refused, check_refused_without_a_trace
 from tests.conftest import run_command
 

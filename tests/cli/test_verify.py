@@ -3,7 +3,7 @@
 import pytest
 
 import retomaton_dist as rd
-from storage.store import Store
+from retomaton_dist.storage.store import Store
 from tests.cli.checks import Unchanged, check_refused
 from tests.conftest import contents
 

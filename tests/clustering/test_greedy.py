@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from retomaton_dist.clustering.greedy import exact_neighbours, merge, numbered, visits
 from retomaton_dist.clustering.products import Blocking
 from retomaton_dist.errors import DamagedStore
-from storage.scratch import mapped_zeros
+from retomaton_dist.storage.scratch import mapped_zeros
 from tests.clustering.data import clouds, grids, squared_distances
 
 

@@ -21,7 +21,7 @@ from retomaton_dist.settings import (
 )
 from retomaton_dist.stages.runner import run_stage
 from retomaton_dist.stages.tokenize import plan_tokenize
-from storage.store import writing
+from retomaton_dist.storage.store import writing
 from tests.conftest import save_tiny_model
 
 BYTE_OF = {character: byte for byte, character in bytes_to_unicode().items()}

@@ -16,8 +16,8 @@ from retomaton_dist.runtime.session import Session
 from retomaton_dist.settings.entrances import build_settings
 from retomaton_dist.stages.build import find_inputs
 from retomaton_dist.stages.extract import Windowing
-from storage.datastore import Shape
-from storage.store import Store
+from retomaton_dist.storage.datastore import Shape
+from retomaton_dist.storage.store import Store
 from tests.cli.checks import check_refused_without_a_trace
 
 SOON, LATE = 1e-9, 1e9

@@ -3,7 +3,7 @@
 import random
 
 import retomaton_dist as rd
-from storage.store import Store
+from retomaton_dist.storage.store import Store
 from tests.conftest import TEXT
 
 SETTINGS = {

@@ -6,7 +6,7 @@ import numpy as np
 
 from retomaton_dist.scores.scores import Scores
 from retomaton_dist.scores.walks import Walked
-from storage.scores import ScoreWriter
+from retomaton_dist.storage.scores import ScoreWriter
 
 TEMPERATURES = (0.5, 1.0, 2.0, 4.0, 8.0)
 

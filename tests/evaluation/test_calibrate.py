@@ -8,9 +8,9 @@ import pytest
 import retomaton_dist as rd
 from retomaton_dist.errors import BadInput
 from retomaton_dist.evaluation.kept_calibration import KeptCalibration, calibration_names
-from storage.errors import ConfigMismatch, DamagedStore
-from storage.store import Store
-from storage.verify import repair, verify
+from retomaton_dist.storage.errors import ConfigMismatch, DamagedStore
+from retomaton_dist.storage.store import Store
+from retomaton_dist.storage.verify import repair, verify
 from tests.cli.checks import Unchanged, check_refused
 from tests.evaluation.evaluated import by_point, write_texts
 from tests.generation.calibrated import QUIET, WALK

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from retomaton_dist.evaluation.duplicates import read_duplicates
-from storage import canonical
+from retomaton_dist.storage import canonical
 from tests.evaluation.evaluated import evaluate_here
 
 GIVEN = {"methods": "lm", "lambda_": 0.3, "temperature": 2.0}

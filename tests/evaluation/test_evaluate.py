@@ -12,9 +12,9 @@ from retomaton_dist.api.evaluate import run_report
 from retomaton_dist.evaluation.results import Evaluation, measure_evaluation
 from retomaton_dist.scores.scores import Scores
 from retomaton_dist.settings import ReportSettings
-from storage.errors import BadInput, ConfigMismatch, DamagedStore
-from storage.store import Store, writing
-from storage.verify import verify
+from retomaton_dist.storage.errors import BadInput, ConfigMismatch, DamagedStore
+from retomaton_dist.storage.store import Store, writing
+from retomaton_dist.storage.verify import verify
 from tests.cli.checks import Unchanged
 from tests.conftest import contents
 from tests.evaluation.evaluated import (

@@ -5,7 +5,7 @@ from huggingface_hub import constants
 
 import retomaton_dist as rd
 from retomaton_dist.errors import BadInput, ModelError
-from storage.store import Store
+from retomaton_dist.storage.store import Store
 from tests.conftest import save_tiny_model
 from tests.evaluation.evaluated import write_text
 from tests.lm.test_source import COMMITS, cached_hub_model

@@ -11,8 +11,8 @@ from retomaton_dist.evaluation.overlap import ChosenText, KeptOverlap, OverlapPl
 from retomaton_dist.runtime.session import Session
 from retomaton_dist.settings import WorkerSettings
 from retomaton_dist.stages.runner import run_stage
-from storage.corpus import TOKENS
-from storage.store import Store, writing
+from retomaton_dist.storage.corpus import TOKENS
+from retomaton_dist.storage.store import Store, writing
 from tests.storage import make
 
 HERE = WorkerSettings(workers=0, progress="none")

@@ -12,7 +12,7 @@ from retomaton_dist.lm.identity import identify
 from retomaton_dist.lm.reading import Span, WindowReader
 from retomaton_dist.scores.reading import Reading
 from retomaton_dist.settings import ModelSettings
-from storage.store import Store
+from retomaton_dist.storage.store import Store
 
 
 @pytest.fixture(scope="module")

@@ -7,9 +7,9 @@ import pytest
 
 from retomaton_dist.errors import BadInput
 from retomaton_dist.scores.scores import Scores
-from storage import lock, records, scores
-from storage.store import Store, writing
-from storage.verify import verify
+from retomaton_dist.storage import lock, records, scores
+from retomaton_dist.storage.store import Store, writing
+from retomaton_dist.storage.verify import verify
 from tests.conftest import contents
 from tests.evaluation.evaluated import SETTINGS, evaluate_here, score_digest, write_text
 from tests.stages.killing import Running, traces

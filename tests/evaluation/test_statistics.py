@@ -5,8 +5,8 @@ import shutil
 from retomaton_dist.api.build import run_statistics
 from retomaton_dist.settings import WorkerSettings
 from retomaton_dist.stages.statistics import is_counted
-from storage import canonical
-from storage.store import Store, writing
+from retomaton_dist.storage import canonical
+from retomaton_dist.storage.store import Store, writing
 from tests.evaluation.evaluated import evaluate_here, write_texts
 
 ASKED = {"methods": "lm,knnlm,adaptret", "tau": "inf"}

@@ -11,7 +11,7 @@ from retomaton_dist.errors import BadInput, RetomatonError
 from retomaton_dist.evaluation.measure import walked_by
 from retomaton_dist.methods.mixing import log_target
 from retomaton_dist.methods.registry import METHODS
-from storage import scores as parquet
+from retomaton_dist.storage import scores as parquet
 from tests.cli.checks import check_refused
 from tests.conftest import save_tiny_model
 from tests.generation.calibrated import make_calibrated

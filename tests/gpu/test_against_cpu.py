@@ -69,7 +69,7 @@ def test_states_do_not_depend_on_the_device(small_store, tmp_path):
 def test_an_index_that_gpus_serve_finds_what_this_process_finds(walkable_store):
     from retomaton_dist.runtime.search_service import Place, SearchService
     from retomaton_dist.search.layout import IndexFiles
-    from storage.store import Store
+    from retomaton_dist.storage.store import Store
 
     opened = IndexFiles.open(Store.open(walkable_store.path), "default")
     store = rd.open(walkable_store.path)

@@ -24,7 +24,7 @@ def cluster():
 def working_directory(tmp_path_factory):
     """What `--working-dir .` uploads of a clone: the packages."""
     folder = tmp_path_factory.mktemp("clone")
-    for package in ("jobs", "retomaton_dist", "storage"):
+    for package in ("jobs", "retomaton_dist"):
         shutil.copytree(
             ROOT / package, folder / package, ignore=shutil.ignore_patterns("__pycache__")
         )

@@ -3,8 +3,8 @@
 import pytest
 
 import retomaton_dist as rd
-from storage.store import Store
-from storage.verify import verify
+from retomaton_dist.storage.store import Store
+from retomaton_dist.storage.verify import verify
 from tests.conftest import ROOT
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from storage.store import Store
+from retomaton_dist.storage.store import Store
 from tests.conftest import contents
 from tests.evaluation.evaluated import evaluate_here, score_digest, write_text
 

@@ -22,7 +22,7 @@ def packaged(folder, target):
 
 def test_the_project_is_small_to_upload(tmp_path):
     names = packaged(ROOT, tmp_path / "package.zip")
-    assert {"jobs/build_datastore.py", "storage/store.py"} <= set(names)
+    assert {"jobs/build_datastore.py", "retomaton_dist/storage/store.py"} <= set(names)
     assert (tmp_path / "package.zip").stat().st_size < MOST_BYTES
 
 

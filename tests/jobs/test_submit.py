@@ -5,8 +5,8 @@ import re
 
 import pytest
 
-from storage.store import Store
-from storage.verify import verify
+from retomaton_dist.storage.store import Store
+from retomaton_dist.storage.verify import verify
 from tests.conftest import contents, run_command, run_python
 from tests.evaluation.evaluated import evaluate_here, write_text
 from tests.jobs.cluster import free_ports

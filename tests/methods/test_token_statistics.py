@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from retomaton_dist.methods import token_statistics
 from retomaton_dist.methods.token_statistics import TokenStatistics, count_pairs, count_ways
-from storage.corpus import Corpus
+from retomaton_dist.storage.corpus import Corpus
 
 VOCABULARY = 5
 documents = st.lists(

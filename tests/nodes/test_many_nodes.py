@@ -6,7 +6,7 @@ import subprocess
 import pytest
 
 import retomaton_dist as rd
-from storage.store import Store
+from retomaton_dist.storage.store import Store
 from tests.conftest import ROOT, contents, run_command, run_python, save_tiny_model
 from tests.evaluation.evaluated import evaluate_here, score_digest, write_text
 from tests.jobs.cluster import BIN

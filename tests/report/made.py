@@ -1,6 +1,6 @@
 """The JSON files of an evaluation that never took place."""
 
-from storage import canonical
+from retomaton_dist.storage import canonical
 
 CURVES = {
     ("knnlm", None): [(0.0, 80.0), (0.5, 200.0), (0.9, 700.0)],

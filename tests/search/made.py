@@ -2,11 +2,11 @@
 
 import numpy as np
 
-from storage import corpus, datastore, records
-from storage.corpus import TokenisedDocument
-from storage.datastore import Shape
-from storage.records import Record
-from storage.store import writing
+from retomaton_dist.storage import corpus, datastore, records
+from retomaton_dist.storage.corpus import TokenisedDocument
+from retomaton_dist.storage.datastore import Shape
+from retomaton_dist.storage.records import Record
+from retomaton_dist.storage.store import writing
 
 CHUNK = 2048
 

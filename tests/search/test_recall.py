@@ -7,8 +7,8 @@ import retomaton_dist as rd
 from retomaton_dist.search.layout import IndexFiles
 from retomaton_dist.search.probe import ExactNearest, choose_k, draw_probe
 from retomaton_dist.search.recall import Measure
-from storage.guarded import GuardedReader
-from storage.store import Store
+from retomaton_dist.storage.guarded import GuardedReader
+from retomaton_dist.storage.store import Store
 from tests.search.made import distances_between, make_store, many_ties
 
 K = 15

@@ -14,8 +14,8 @@ from pathlib import Path
 
 from retomaton_dist.clustering import two_level
 from retomaton_dist.stages import kmeans_job
-from storage.store import Store
-from storage.verify import verify
+from retomaton_dist.storage.store import Store
+from retomaton_dist.storage.verify import verify
 from tests.conftest import contents
 from tests.stages.made import (
     cluster_here,

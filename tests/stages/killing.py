@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import psutil
 
-from storage import records
+from retomaton_dist.storage import records
 from tests.conftest import ROOT
 
 PATIENCE = 200.0

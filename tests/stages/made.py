@@ -3,11 +3,11 @@
 import numpy as np
 
 import retomaton_dist as rd
-from storage import datastore, records, states
-from storage.canonical import content_hash
-from storage.datastore import Shape
-from storage.records import Record
-from storage.store import Store, writing
+from retomaton_dist.storage import datastore, records, states
+from retomaton_dist.storage.canonical import content_hash
+from retomaton_dist.storage.datastore import Shape
+from retomaton_dist.storage.records import Record
+from retomaton_dist.storage.store import Store, writing
 from tests.storage import make
 
 DIMENSION = 32

@@ -9,8 +9,8 @@ from retomaton_dist.dry_run.later import Work, estimate_later
 from retomaton_dist.dry_run.probes import Rates
 from retomaton_dist.errors import BadInput
 from retomaton_dist.settings.entrances import build_settings
-from storage.store import Store
-from storage.verify import verify
+from retomaton_dist.storage.store import Store
+from retomaton_dist.storage.verify import verify
 from tests.cli.checks import Unchanged, check_refused, check_refused_without_a_trace
 
 QUICK = {"cluster": {"algorithm": "none"}, "compile": {"codec": "fp16"}}

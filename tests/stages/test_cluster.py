@@ -15,9 +15,9 @@ from retomaton_dist.clustering import two_level
 from retomaton_dist.errors import BadInput, ConfigMismatch, DamagedStore, StageMissing
 from retomaton_dist.settings import ClusterSettings
 from retomaton_dist.stages import kmeans_recipe
-from storage.datastore import Shape
-from storage.store import Store
-from storage.verify import verify
+from retomaton_dist.storage.datastore import Shape
+from retomaton_dist.storage.store import Store
+from retomaton_dist.storage.verify import verify
 from tests.conftest import ROOT
 
 QUIET = {"progress": "none", "cpus_per_worker": 0.5}

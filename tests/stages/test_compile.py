@@ -16,11 +16,11 @@ from retomaton_dist.automaton.pieces import pieces, ranges_within, runs_within
 from retomaton_dist.errors import BadInput, DamagedStore, NotAStore, StageMissing
 from retomaton_dist.stages.compile import CompilePlan
 from retomaton_dist.stages.compile_worker import Blueprint
-from storage import columns, files
-from storage.automaton import AutomatonShape
-from storage.errors import ConfigMismatch
-from storage.store import Store, writing
-from storage.verify import verify
+from retomaton_dist.storage import columns, files
+from retomaton_dist.storage.automaton import AutomatonShape
+from retomaton_dist.storage.errors import ConfigMismatch
+from retomaton_dist.storage.store import Store, writing
+from retomaton_dist.storage.verify import verify
 from tests.automaton.make import arrange
 from tests.conftest import contents
 from tests.stages.made import (

@@ -16,9 +16,9 @@ from retomaton_dist.lm.identity import identify
 from retomaton_dist.lm.reading import WindowReader
 from retomaton_dist.settings import ModelSettings
 from retomaton_dist.stages.extract import KeyReader
-from storage import records
-from storage.store import Store, writing
-from storage.verify import verify
+from retomaton_dist.storage import records
+from retomaton_dist.storage.store import Store, writing
+from retomaton_dist.storage.verify import verify
 from tests.conftest import CHUNK_ENTRIES, TEXT, TINY_CONTEXT, contents, save_tiny_model
 
 CONTEXT, STRIDE, BATCH_TOKENS = 48, 20, 300

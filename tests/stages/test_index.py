@@ -13,7 +13,7 @@ import pytest
 
 import retomaton_dist as rd
 from retomaton_dist.errors import BadInput, ConfigMismatch, DamagedStore
-from storage.store import Store
+from retomaton_dist.storage.store import Store
 from tests.cli.checks import Unchanged, check_refused
 from tests.conftest import ROOT, contents
 from tests.search.made import make_store

@@ -16,9 +16,9 @@ from retomaton_dist.search.library import faiss
 from retomaton_dist.settings import IndexSettings, WorkerSettings
 from retomaton_dist.stages.index import plan_index
 from retomaton_dist.stages.runner import run_stage
-from storage import canonical, records
-from storage.store import Store, writing
-from storage.verify import repair, verify
+from retomaton_dist.storage import canonical, records
+from retomaton_dist.storage.store import Store, writing
+from retomaton_dist.storage.verify import repair, verify
 from tests.cli.checks import Unchanged
 from tests.conftest import contents
 from tests.search.made import make_store, many_ties

@@ -5,9 +5,9 @@ import random
 import pytest
 
 import retomaton_dist as rd
-from storage import lock, records
-from storage.store import Store
-from storage.verify import verify
+from retomaton_dist.storage import lock, records
+from retomaton_dist.storage.store import Store
+from retomaton_dist.storage.verify import verify
 from tests.conftest import contents
 from tests.stages.killing import Running, traces
 

@@ -22,8 +22,8 @@ from retomaton_dist.stages.kmeans_files import iteration_name
 from retomaton_dist.stages.kmeans_job import TrainingJob, training_files
 from retomaton_dist.stages.kmeans_recipe import Recipe
 from retomaton_dist.stages.kmeans_training import train_centroids
-from storage.guarded import GuardedReader
-from storage.store import Store
+from retomaton_dist.storage.guarded import GuardedReader
+from retomaton_dist.storage.store import Store
 from tests.clustering.data import clouds, squared_distances
 from tests.search.made import make_store
 from tests.stages.killing import wait_for

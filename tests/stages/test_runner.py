@@ -20,9 +20,9 @@ from retomaton_dist.errors import (
 from retomaton_dist.runtime.session import Session
 from retomaton_dist.settings import WorkerSettings
 from retomaton_dist.stages.runner import Done, Plan, Recorder, Ticket, run_stage
-from storage import columns, files, records
-from storage.store import Store, writing
-from storage.verify import verify
+from retomaton_dist.storage import columns, files, records
+from retomaton_dist.storage.store import Store, writing
+from retomaton_dist.storage.verify import verify
 from tests.conftest import ROOT, contents
 
 HERE = WorkerSettings(workers=0, progress="none")
@@ -235,11 +235,11 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 import numpy as np
 from retomaton_dist.stages.runner import Done, Plan, chunk_units, chunk_work
-from storage import columns
-from storage.canonical import Json
-from storage.guarded import GuardedReader
-from storage.records import Record
-from storage.store import Store
+from retomaton_dist.storage import columns
+from retomaton_dist.storage.canonical import Json
+from retomaton_dist.storage.guarded import GuardedReader
+from retomaton_dist.storage.records import Record
+from retomaton_dist.storage.store import Store
 """
     names = {"__name__": "count"}
     exec(imports + code, names)

@@ -10,9 +10,9 @@ from retomaton_dist.settings import WorkerSettings
 from retomaton_dist.stages import statistics
 from retomaton_dist.stages.runner import run_stage
 from retomaton_dist.stages.statistics import StatisticsPlan, is_counted, read_statistics
-from storage.corpus import TOKENS
-from storage.store import Store, writing
-from storage.verify import verify
+from retomaton_dist.storage.corpus import TOKENS
+from retomaton_dist.storage.store import Store, writing
+from retomaton_dist.storage.verify import verify
 from tests.storage import make
 
 HERE = WorkerSettings(workers=0, progress="none")

@@ -11,8 +11,8 @@ import retomaton_dist as rd
 from retomaton_dist.automaton.contexts import context_order, ordered_pieces
 from retomaton_dist.automaton.suffixes import Suffixes
 from retomaton_dist.errors import BadInput, ConfigMismatch, DamagedStore, NotAStore, StageMissing
-from storage.store import Store, writing
-from storage.verify import repair, verify
+from retomaton_dist.storage.store import Store, writing
+from retomaton_dist.storage.verify import repair, verify
 from tests.automaton.suffix_oracle import SlowSuffixes, before_of
 from tests.conftest import contents
 from tests.stages.made import make_store, suffix_here

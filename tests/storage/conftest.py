@@ -54,9 +54,9 @@ def run_script(body, folder, unprivileged=False):
     lines = [
         "import os, sys",
         "from pathlib import Path",
-        "from storage import columns, files, lock, records, verify",
-        "from storage.errors import StoreError",
-        "from storage.store import Store, writing",
+        "from retomaton_dist.storage import columns, files, lock, records, verify",
+        "from retomaton_dist.storage.errors import StoreError",
+        "from retomaton_dist.storage.store import Store, writing",
         "folder = Path(sys.argv[1])",
         "if os.geteuid() == 0 and sys.argv[2] == 'True': os.setuid(65534)",
         "try:",

@@ -4,7 +4,7 @@ import copy
 
 from hypothesis import strategies as st
 
-from storage import canonical
+from retomaton_dist.storage import canonical
 
 NAMES = ["", ".", "..", "../x", "../../x", "/etc/passwd", "a/../../x", "a\0b", "x" * 300, "é"]
 NUMBERS = [0, -1, 1, 7, 2**31, 2**63, 2**64, -(2**63), 10**30, 0.5, -0.0, 1e308]

@@ -19,8 +19,8 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from storage.store import Store, writing
-from storage.verify import verify
+from retomaton_dist.storage.store import Store, writing
+from retomaton_dist.storage.verify import verify
 from tests.conftest import contents
 from tests.storage import make
 

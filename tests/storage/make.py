@@ -11,12 +11,12 @@ from pathlib import Path
 
 import numpy as np
 
-from storage import corpus, datastore, records
-from storage.canonical import content_hash
-from storage.corpus import TokenisedDocument
-from storage.datastore import Shape
-from storage.records import Record
-from storage.store import Store, StoreWriter, writing
+from retomaton_dist.storage import corpus, datastore, records
+from retomaton_dist.storage.canonical import content_hash
+from retomaton_dist.storage.corpus import TokenisedDocument
+from retomaton_dist.storage.datastore import Shape
+from retomaton_dist.storage.records import Record
+from retomaton_dist.storage.store import Store, StoreWriter, writing
 
 VOCABULARY = 97
 PREFIX = 96

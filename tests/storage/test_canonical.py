@@ -7,8 +7,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from storage import canonical
-from storage.errors import DamagedStore
+from retomaton_dist.storage import canonical
+from retomaton_dist.storage.errors import DamagedStore
 
 PATH = Path("store.json")
 LEAVES = (

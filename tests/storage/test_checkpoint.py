@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from storage import checkpoint
-from storage.errors import DamagedStore
+from retomaton_dist.storage import checkpoint
+from retomaton_dist.storage.errors import DamagedStore
 from tests.storage.conftest import flip, run_script
 
 ARRAYS = {"centroids": np.arange(6, dtype=np.float32).reshape(2, 3), "empty": np.empty(0, np.int64)}
@@ -71,8 +71,8 @@ def test_no_flipped_bit_yields_anything_but_what_was_saved(tmp_path):
     checkpoint.save(tmp_path / "a", "hash", ARRAYS, FACTS)
     ended = run_script(
         """
-        from storage import checkpoint
-        from storage.errors import DamagedStore
+        from retomaton_dist.storage import checkpoint
+        from retomaton_dist.storage.errors import DamagedStore
         path = folder / "a"
         whole = path.read_bytes()
         expected = repr(checkpoint.load(path, "hash"))

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from storage import columns, files
-from storage.columns import ColumnBuilder
-from storage.errors import DamagedStore
+from retomaton_dist.storage import columns, files
+from retomaton_dist.storage.columns import ColumnBuilder
+from retomaton_dist.storage.errors import DamagedStore
 from tests.conftest import contents
 from tests.storage.conftest import run_script
 

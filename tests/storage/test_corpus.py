@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from storage import columns, corpus
-from storage.corpus import Corpus, Document
-from storage.errors import DamagedStore
-from storage.store import Store
+from retomaton_dist.storage import columns, corpus
+from retomaton_dist.storage.corpus import Corpus, Document
+from retomaton_dist.storage.errors import DamagedStore
+from retomaton_dist.storage.store import Store
 from tests.storage import make
 from tests.storage.conftest import run_script
 from tests.storage.make import Oracle
@@ -134,8 +134,8 @@ def test_no_flipped_bit_crashes_a_reader_or_leads_it_out_of_the_file(tmp_path, n
     before = (tmp_path / name).read_bytes()
     ended = run_script(
         f"""
-        from storage.corpus import Corpus
-        from storage.errors import DamagedStore
+        from retomaton_dist.storage.corpus import Corpus
+        from retomaton_dist.storage.errors import DamagedStore
         path = folder / {name!r}
         whole = path.read_bytes()
         for bit in range(0, 8 * len(whole), 7):

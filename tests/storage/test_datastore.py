@@ -12,10 +12,10 @@ import zarr
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from storage import datastore
-from storage.datastore import Datastore, Shape, choose_chunk_entries
-from storage.errors import BadInput, DamagedStore
-from storage.files import digest_of
+from retomaton_dist.storage import datastore
+from retomaton_dist.storage.datastore import Datastore, Shape, choose_chunk_entries
+from retomaton_dist.storage.errors import BadInput, DamagedStore
+from retomaton_dist.storage.files import digest_of
 from tests.conftest import contents
 from tests.storage.conftest import flipped
 

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from storage import files
-from storage.errors import WriteFailed
-from storage.files import FileDigest
+from retomaton_dist.storage import files
+from retomaton_dist.storage.errors import WriteFailed
+from retomaton_dist.storage.files import FileDigest
 from tests.conftest import contents
 from tests.storage.conftest import run_script
 

@@ -12,14 +12,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from retomaton_dist.api.describe import as_text, describe
-from storage import canonical
-from storage.checked import check_stage
-from storage.errors import RetomatonError
-from storage.lock import LOCK_NAME
-from storage.manifest import MANIFEST_NAME
-from storage.prune import prune_keys
-from storage.store import Store, writing
-from storage.verify import repair, verify
+from retomaton_dist.storage import canonical
+from retomaton_dist.storage.checked import check_stage
+from retomaton_dist.storage.errors import RetomatonError
+from retomaton_dist.storage.lock import LOCK_NAME
+from retomaton_dist.storage.manifest import MANIFEST_NAME
+from retomaton_dist.storage.prune import prune_keys
+from retomaton_dist.storage.store import Store, writing
+from retomaton_dist.storage.verify import repair, verify
 from tests.conftest import contents
 from tests.storage import make
 from tests.storage.hostile import altered, signed
@@ -168,7 +168,7 @@ def test_documents_that_do_not_follow_each_other(small, column, wrong, block, mo
     """Written by a stage of its own, so that every digest fits."""
     import pyarrow as pa
 
-    from storage import columns, corpus
+    from retomaton_dist.storage import columns, corpus
 
     monkeypatch.setattr(corpus, "BLOCK_DOCUMENTS", block)
     with hostile_copy(small) as path:

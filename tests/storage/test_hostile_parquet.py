@@ -13,8 +13,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyarrow import parquet
 
-from storage import scores
-from storage.errors import RetomatonError
+from retomaton_dist.storage import scores
+from retomaton_dist.storage.errors import RetomatonError
 from tests.corpus.reading import read_corpus
 from tests.storage.test_scores import columns, write
 

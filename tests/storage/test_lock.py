@@ -12,15 +12,15 @@ import sys
 
 import pytest
 
-from storage import lock
-from storage.errors import StoreLocked, WriteFailed
+from retomaton_dist.storage import lock
+from retomaton_dist.storage.errors import StoreLocked, WriteFailed
 from tests.conftest import ROOT
 from tests.storage.refusing import FLOCK
 
 HOLD = """
 import subprocess, sys
 from pathlib import Path
-from storage import lock
+from retomaton_dist.storage import lock
 with lock.exclusive(Path(sys.argv[1])):
     child = subprocess.Popen(["sleep", "60"], close_fds=False)
     print(child.pid, flush=True)
@@ -31,8 +31,8 @@ with lock.exclusive(Path(sys.argv[1])):
 COMPETE = """
 import os, sys
 from pathlib import Path
-from storage import lock
-from storage.errors import StoreLocked
+from retomaton_dist.storage import lock
+from retomaton_dist.storage.errors import StoreLocked
 folder = Path(sys.argv[1])
 entered = 0
 while entered < 30:
@@ -164,8 +164,8 @@ def test_a_lock_that_cannot_be_written_is_a_clear_refusal_and_stays_free(
 REFUSED = """
 import errno, os, sys
 from pathlib import Path
-from storage import lock
-from storage.errors import WriteFailed
+from retomaton_dist.storage import lock
+from retomaton_dist.storage.errors import WriteFailed
 from tests.storage.refusing import refuse_flock
 folder = Path(sys.argv[1])
 before = len(os.listdir("/proc/self/fd"))

@@ -4,11 +4,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from storage import canonical, manifest
-from storage.errors import ConfigMismatch, DamagedStore, NotAStore, StageMissing
-from storage.files import FileDigest
-from storage.manifest import MANIFEST_NAME, Manifest, Stage
-from storage.store import Store
+from retomaton_dist.storage import canonical, manifest
+from retomaton_dist.storage.errors import ConfigMismatch, DamagedStore, NotAStore, StageMissing
+from retomaton_dist.storage.files import FileDigest
+from retomaton_dist.storage.manifest import MANIFEST_NAME, Manifest, Stage
+from retomaton_dist.storage.store import Store
 from tests.storage.conftest import run_script
 
 DONE = Stage(

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from storage import columns, preallocated
+from retomaton_dist.storage import columns, preallocated
 from tests.storage.conftest import run_script
 
 
@@ -27,7 +27,7 @@ def test_a_column_far_larger_than_memory_is_made_and_filled_on_disk_alone(tmp_pa
     body = """
     import resource
     import numpy as np
-    from storage import preallocated
+    from retomaton_dist.storage import preallocated
     length = 25 << 30
     resource.setrlimit(resource.RLIMIT_AS, (3 << 30, resource.RLIM_INFINITY))
     preallocated.preallocate(folder, {"x": (np.int64, length)})

@@ -2,8 +2,8 @@
 
 import pytest
 
-from storage.errors import BadInput
-from storage.probe import FolderProbe, probing
+from retomaton_dist.storage.errors import BadInput
+from retomaton_dist.storage.probe import FolderProbe, probing
 
 
 def test_a_folder_that_is_shared_and_locked_has_no_problem(tmp_path):

@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from storage import records
-from storage.errors import BadInput, DamagedStore
-from storage.files import FileDigest
-from storage.records import Record
+from retomaton_dist.storage import records
+from retomaton_dist.storage.errors import BadInput, DamagedStore
+from retomaton_dist.storage.files import FileDigest
+from retomaton_dist.storage.records import Record
 
 RECORD = Record(3, "hash", {"a/b": FileDigest("digest", 7)}, {"tokens": 12})
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from storage.errors import StoreError
-from storage.rows import map_rows
+from retomaton_dist.storage.errors import StoreError
+from retomaton_dist.storage.rows import map_rows
 
 PAGE_ROWS = mmap.PAGESIZE // 8
 

@@ -5,10 +5,10 @@ import gc
 import numpy as np
 import pytest
 
-from storage import scores
-from storage.errors import DamagedStore
-from storage.files import digest_of
-from storage.scores import ScoreWriter
+from retomaton_dist.storage import scores
+from retomaton_dist.storage.errors import DamagedStore
+from retomaton_dist.storage.files import digest_of
+from retomaton_dist.storage.scores import ScoreWriter
 
 FACTS = {"temperatures": [0.5, 1.0], "walks": ["kmeans@inf"]}
 

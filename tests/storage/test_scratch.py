@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from storage.errors import DamagedStore, WriteFailed
-from storage.scratch import ScratchArray, mapped_zeros
+from retomaton_dist.storage.errors import DamagedStore, WriteFailed
+from retomaton_dist.storage.scratch import ScratchArray, mapped_zeros
 from tests.storage.conftest import run_script
 
 
@@ -58,7 +58,7 @@ def test_arrays_of_any_length_can_be_had(tmp_path, length):
 def test_an_array_takes_no_memory_of_the_process(tmp_path):
     body = """
     import numpy as np
-    from storage.scratch import mapped_zeros
+    from retomaton_dist.storage.scratch import mapped_zeros
     def own(): return int([l for l in open("/proc/self/status") if "RssAnon" in l][0].split()[1])
     before = own()
     array = mapped_zeros(folder, "a", np.int64, 1 << 24)
@@ -72,7 +72,7 @@ def test_a_disk_without_room_is_a_clear_refusal_and_nothing_is_left(tmp_path):
     body = """
     import resource
     import numpy as np
-    from storage.scratch import mapped_zeros
+    from retomaton_dist.storage.scratch import mapped_zeros
     resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
     mapped_zeros(folder, "a", np.int64, 1 << 20)
     """

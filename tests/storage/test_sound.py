@@ -6,10 +6,10 @@ import sys
 
 import pytest
 
-from storage import files, sound
-from storage.checked import check_stage
-from storage.errors import DamagedStore
-from storage.store import Store
+from retomaton_dist.storage import files, sound
+from retomaton_dist.storage.checked import check_stage
+from retomaton_dist.storage.errors import DamagedStore
+from retomaton_dist.storage.store import Store
 from tests.conftest import ROOT
 from tests.storage.conftest import flip, flipped
 
@@ -95,7 +95,7 @@ def test_what_has_just_changed_is_read_again_a_second_change_might_bear_the_same
 OTHER = """
 import sys
 from pathlib import Path
-from storage import files, sound
+from retomaton_dist.storage import files, sound
 sound.tempfile.tempdir, sound.SETTLED_NS = sys.argv[2], -10**9
 real, seen = files.problem_of, []
 sound.files.problem_of = lambda *given: (seen.append(given), real(*given))[1]
@@ -136,7 +136,7 @@ def test_a_memory_that_others_may_write_is_not_used(tmp_path, memory, settled):
 def test_records_that_do_not_add_up_to_the_stage_are_refused(store_copy):
     """A record of another store with the same settings is whole, but not this one's."""
     record = store_copy / "stages/extract/unit-00001.json"
-    from storage import canonical
+    from retomaton_dist.storage import canonical
 
     value = canonical.read(record, "")
     value["files"].popitem()

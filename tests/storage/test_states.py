@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from storage import states
-from storage.errors import DamagedStore
-from storage.files import digest_of
-from storage.states import States
-from storage.store import Store
+from retomaton_dist.storage import states
+from retomaton_dist.storage.errors import DamagedStore
+from retomaton_dist.storage.files import digest_of
+from retomaton_dist.storage.states import States
+from retomaton_dist.storage.store import Store
 from tests.conftest import contents
 from tests.storage import make
 

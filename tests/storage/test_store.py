@@ -4,10 +4,10 @@ import itertools
 
 import pytest
 
-from storage import records
-from storage.errors import ConfigMismatch, DamagedStore, StageMissing
-from storage.files import FileDigest
-from storage.store import Store, digest_of_files, writing
+from retomaton_dist.storage import records
+from retomaton_dist.storage.errors import ConfigMismatch, DamagedStore, StageMissing
+from retomaton_dist.storage.files import FileDigest
+from retomaton_dist.storage.store import Store, digest_of_files, writing
 from tests.conftest import contents
 from tests.storage.units import CONFIG, MADE_WITH, do_unit, run
 

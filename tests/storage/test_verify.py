@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from storage import canonical, corpus, datastore, files, records
-from storage.errors import DamagedStore, StageMissing
-from storage.store import Store, digest_of_files, writing
-from storage.verify import repair, total_bytes, verify
+from retomaton_dist.storage import canonical, corpus, datastore, files, records
+from retomaton_dist.storage.errors import DamagedStore, StageMissing
+from retomaton_dist.storage.store import Store, digest_of_files, writing
+from retomaton_dist.storage.verify import repair, total_bytes, verify
 from tests.conftest import contents
 from tests.storage import make
 from tests.storage.conftest import flip, flipped, only

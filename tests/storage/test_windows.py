@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from storage import datastore
-from storage.datastore import Datastore, Shape
-from storage.windows import Windows
+from retomaton_dist.storage import datastore
+from retomaton_dist.storage.datastore import Datastore, Shape
+from retomaton_dist.storage.windows import Windows
 from tests.storage.conftest import run_script
 
 SHAPE = Shape(5 * 2048 + 100, 1, 2048)
@@ -42,9 +42,9 @@ def test_ascending_entries_are_the_same_whatever_the_window(opened, chunks, chos
 
 MANY = """
     import numpy as np
-    from storage import datastore
-    from storage.datastore import Datastore, Shape
-    from storage.windows import Windows
+    from retomaton_dist.storage import datastore
+    from retomaton_dist.storage.datastore import Datastore, Shape
+    from retomaton_dist.storage.windows import Windows
     shape = Shape(2048 * datastore.MOST_CHUNKS, 1, 2048)
     datastore.create(folder, shape)
     files = Datastore(folder / "datastore.zarr", shape)

@@ -5,8 +5,8 @@ import sys
 
 import pytest
 
-from storage.errors import DamagedStore, NotAStore, StoreError, StoreLocked
-from storage.store import Store, writing
+from retomaton_dist.storage.errors import DamagedStore, NotAStore, StoreError, StoreLocked
+from retomaton_dist.storage.store import Store, writing
 from tests.conftest import ROOT, contents
 from tests.storage import make
 from tests.storage.conftest import run_script
@@ -44,8 +44,8 @@ def test_a_store_whose_only_stage_is_abandoned_can_be_written_again(tmp_path):
 COMPETE = """
 import os, sys
 from pathlib import Path
-from storage.errors import StoreLocked, WriteFailed
-from storage.store import writing
+from retomaton_dist.storage.errors import StoreLocked, WriteFailed
+from retomaton_dist.storage.store import writing
 folder = Path(sys.argv[1])
 entered = 0
 while entered < 25:
@@ -131,7 +131,7 @@ def test_a_store_can_be_opened_at_any_moment_while_it_is_written(tmp_path):
     body = """
 import sys
 from pathlib import Path
-from storage.store import writing
+from retomaton_dist.storage.store import writing
 with writing(Path(sys.argv[1])) as writer:
     for round in range(60):
         writer.begin("index/a", {"round": round}, 0, {})

@@ -1,9 +1,9 @@
 """A small stage whose units write a file each: enough to follow a stage through its life."""
 
-from storage import files, records
-from storage.canonical import content_hash
-from storage.records import Record
-from storage.store import writing
+from retomaton_dist.storage import files, records
+from retomaton_dist.storage.canonical import content_hash
+from retomaton_dist.storage.records import Record
+from retomaton_dist.storage.store import writing
 
 CONFIG = {"k": 4}
 MADE_WITH = {"numpy": "2"}
