@@ -20,8 +20,8 @@ from tests.conftest import ROOT
 # CONTRIBUTING.md draws the same line.
 DRAWN = (
     "errors < kernel_cache < compiled < settings < corpus < lm < clustering < codec < automaton "
-    "< search < artifacts < runtime < scores < methods < stages < analysis < evaluation < report "
-    "< generation < dry_run < checkup < api < demo < reproduction < cli"
+    "< search < artifacts < runtime < engine < methods < calibration < stages < analysis "
+    "< evaluation < report < generation < dry_run < checkup < api < demo < reproduction < cli"
 )
 ORDER = tuple(DRAWN.split(" < "))
 # The three top folders likewise; `storage` and `jobs` are parts of the package through links.

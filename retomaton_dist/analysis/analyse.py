@@ -15,7 +15,7 @@ from retomaton_dist.analysis.passage import longest_passage
 from retomaton_dist.analysis.resampling import Resampling
 from retomaton_dist.analysis.runs import captured, describe_runs, find_runs
 from retomaton_dist.analysis.sequences import Decode, free_starts, most_probable
-from retomaton_dist.scores.scores import Scores
+from retomaton_dist.engine.scores import Scores
 from retomaton_dist.storage.canonical import Json
 from retomaton_dist.storage.corpus import Corpus
 

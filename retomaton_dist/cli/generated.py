@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from retomaton_dist.generation.decoding import Effort, NewToken
+from retomaton_dist.engine.token_scores import TokenScores
+from retomaton_dist.generation.decoding import Effort, GrownText
 from retomaton_dist.generation.explaining import Support, explain
 from retomaton_dist.generation.generating import Generated, ends_of
 from retomaton_dist.generation.loaded import RetomatonLM
@@ -35,17 +36,18 @@ class Shown:
         # Characters of the text that are printed already.
         self._printed = 0
 
-    def stream(self, prompt: str) -> Callable[[NewToken], None]:
+    def stream(self, prompt: str) -> Callable[[GrownText], None]:
         """Print the prompt, and have every token printed as it comes."""
         print(prompt, end="", flush=True)
         tokens = self._lm.tokenizer.encode([prompt])[0][0].tolist()
         self._printed = len(self._lm.tokenizer.decode(tokens))
 
-        def show(new: NewToken) -> None:
-            tokens.append(new.token)
+        def show(new: GrownText) -> None:
+            token = int(new.scores.tokens[0])
+            tokens.append(token)
             text = self._lm.tokenizer.decode(tokens)
             # A character of several tokens is shown when its last byte is there.
-            if not text.endswith("\ufffd") and new.token not in self._ends:
+            if not text.endswith("\ufffd") and token not in self._ends:
                 print(self._painted(text[self._printed :], new), end="", flush=True)
                 self._printed = len(text)
 
@@ -88,14 +90,9 @@ class Shown:
         print()
 
     def _row(self, text: Generated, place: int, support: Support) -> None:
-        kind = kind_of(
-            float(text.log_probabilities[place]),
-            float(text.log_lm[place]),
-            searched=bool(text.searched[place]),
-            matched=int(text.matched[place]),
-        )
+        kind = kind_of(text, place)
         mark = MARKS[kind] + (DRAFTED if text.accepted[place] else "")
-        p, lm = (math.exp(logs[place]) for logs in (text.log_probabilities, text.log_lm))
+        p, lm = (math.exp(logs[place]) for logs in (text.log_p, text.log_lm))
         token = repr(self._lm.tokenizer.decode([int(text.tokens[place])]))
         alike = f"{support.alike:,} of {support.candidates:,}"
         line = f"{mark:>4}{p:8.3f}{lm:8.3f}{alike:>16}  {token}"
@@ -105,16 +102,18 @@ class Shown:
             print(line)
             line = ""
 
-    def _painted(self, text: str, new: NewToken) -> str:
+    def _painted(self, text: str, new: GrownText) -> str:
         if not self._coloured:
             return text
-        kind = kind_of(new.log_probability, new.log_lm, searched=new.searched, matched=new.matched)
-        codes = f"{COLOURS[kind]};{DRAFTED_COLOUR}" if new.accepted else COLOURS[kind]
+        colour = COLOURS[kind_of(new.scores, 0)]
+        codes = f"{colour};{DRAFTED_COLOUR}" if new.scores.accepted[0] else colour
         return f"\033[{codes}m{text}\033[0m"
 
 
-def kind_of(log_p: float, log_lm: float, *, searched: bool, matched: int) -> str:
+def kind_of(scores: TokenScores, place: int) -> str:
     """What a token is due to: the LM where the automaton made it no likelier, else the walk."""
-    if log_p <= log_lm:
+    if scores.log_p[place] <= scores.log_lm[place]:
         return "LM"
-    return "searched" if searched else "looked up" if matched else "walked"
+    return (
+        "searched" if scores.searched[place] else "looked up" if scores.matched[place] else "walked"
+    )

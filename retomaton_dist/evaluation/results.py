@@ -5,8 +5,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from retomaton_dist.calibration.calibration import Calibration
+from retomaton_dist.calibration.thresholds import setup_from_facts
+from retomaton_dist.engine.scores import Scores
 from retomaton_dist.errors import BadInput, NotAStore
-from retomaton_dist.evaluation import calibration as calibrating
 from retomaton_dist.evaluation.calibration_pass import SWEEP
 from retomaton_dist.evaluation.measure import measure_all
 from retomaton_dist.evaluation.recalibration import recalibrate
@@ -16,9 +18,8 @@ from retomaton_dist.evaluation.score import seconds_of
 from retomaton_dist.evaluation.shortlist import Listed, Shortlist
 from retomaton_dist.lm.tokenizer import decoder
 from retomaton_dist.methods.constant import with_constants
-from retomaton_dist.methods.method import Calibrated, CurvePoint, Restart, Setup
+from retomaton_dist.methods.method import Calibrated, CurvePoint
 from retomaton_dist.methods.registry import choose_methods
-from retomaton_dist.scores.scores import Scores
 from retomaton_dist.settings import ReportSettings
 from retomaton_dist.storage import canonical
 from retomaton_dist.storage.canonical import Json
@@ -83,9 +84,8 @@ class Evaluation:
     ) -> Iterator[tuple[CurvePoint, Scores]]:
         """Every point with the scores that it is measured from."""
         changed = _scored_for(changed, self.temperatures)
-        found = calibrating.read(self.path)
-        assert found is not None, "settings are written after calibration"
-        setup = _setup_of(self.settings["setup"])
+        found = Calibration.read(self.path).found
+        setup = setup_from_facts(self.settings["setup"])
         live, text = self.settings["mode"] == "live", self.text
         opened: dict[str, Scores] = {}
         for method in choose_methods(",".join(self.settings["methods"])):
@@ -144,23 +144,10 @@ def _retrained(evaluation: Evaluation, listed: Shortlist, times: int) -> list[Js
             f"--retrain: {evaluation.path} has no calibration text of its own to learn from; "
             f"evaluate with --calibrate-on"
         )
-    found = calibrating.read(evaluation.path)
-    assert found is not None, "settings are written after calibration"
+    found = Calibration.read(evaluation.path).found
     calibration = Scores.open(Store.open(folder), SWEEP)
-    setup = _setup_of(evaluation.settings["calibrated_for"])
+    setup = setup_from_facts(evaluation.settings["calibrated_for"])
     return retrain(listed.with_baselines(), calibration, setup, found, times)
-
-
-def _setup_of(kept: Json) -> Setup:
-    """The thresholds that an evaluation has written down."""
-    return Setup(
-        tuple(kept["automata"]),
-        {name: tuple(map(float, listed)) for name, listed in kept["taus"].items()},
-        {
-            name: tuple(Restart(*map(float, restart)) for restart in listed)
-            for name, listed in kept.get("restarts", {}).items()
-        },
-    )
 
 
 def _scored_for(changed: ReportSettings, temperatures: list[float]) -> ReportSettings:

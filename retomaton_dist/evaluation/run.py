@@ -13,12 +13,28 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
+from retomaton_dist.calibration.calibration import Calibration, read_known
+from retomaton_dist.calibration.thresholds import (
+    Thresholds,
+    TriedRestart,
+    restart_for,
+    setup_facts,
+    share_of,
+    spread_taus,
+    tau_for,
+    unbeaten_restarts,
+)
+from retomaton_dist.engine.block_scores import Pass
+from retomaton_dist.engine.walks import each_once
 from retomaton_dist.errors import BadInput
-from retomaton_dist.evaluation import calibration as calibrating
-from retomaton_dist.evaluation.calibrate import calibrate_store
+from retomaton_dist.evaluation.calibrate import (
+    calibrate_as_given,
+    calibrate_on_text,
+    calibrate_store,
+    say_edges,
+)
 from retomaton_dist.evaluation.calibration_pass import (
     SWEEP,
-    calibration_pass,
     coarse_setup,
     needs_foss,
 )
@@ -26,23 +42,11 @@ from retomaton_dist.evaluation.duplicates import look_for_duplicates
 from retomaton_dist.evaluation.overlap import ChosenText, OverlapPlan
 from retomaton_dist.evaluation.prepare import Prepared, described, prepare
 from retomaton_dist.evaluation.score import ScorePlan, choose_documents
-from retomaton_dist.evaluation.score_worker import Pass, ScoreJob
+from retomaton_dist.evaluation.score_worker import ScoreJob
 from retomaton_dist.evaluation.temperatures import temperatures_of, with_neighbours
 from retomaton_dist.evaluation.text import TextPlan, check_apart, digests_of, plan_text
-from retomaton_dist.evaluation.thresholds import (
-    Thresholds,
-    TriedRestart,
-    restart_for,
-    share_of,
-    spread_taus,
-    tau_for,
-    unbeaten_restarts,
-)
 from retomaton_dist.methods.method import CurvePoint, Restart, Setup
-from retomaton_dist.runtime.progress import say
 from retomaton_dist.runtime.session import Session
-from retomaton_dist.runtime.threads import torch_limited
-from retomaton_dist.scores.walks import each_once
 from retomaton_dist.settings import (
     CalibrateSettings,
     EvaluateSettings,
@@ -56,21 +60,6 @@ from retomaton_dist.storage.store import Store, StoreWriter, writing
 
 SETTINGS = "settings.json"
 TOKENIZER = "tokenizer.json"
-
-
-@dataclass(frozen=True)
-class Basis:
-    """What methods were found to need, and what thresholds came to: a text is evaluated with it.
-
-    Without `thresholds` only those that are named can be evaluated. `inputs` are what it was found
-    from, `tried` which temperatures were.
-    """
-
-    found: calibrating.Found
-    setup: Setup
-    thresholds: Thresholds | None
-    inputs: Json
-    tried: Json
 
 
 @dataclass(frozen=True)
@@ -92,11 +81,10 @@ def run_evaluation(
         prepared = prepare(store, settings, walk, session)
         out = _folder(prepared)
         texts = _texts(prepared, out)
-        basis = _basis(prepared, texts, out, session)
-        found, inputs = basis.found, basis.inputs
-        chosen = _with_restarts(
-            _with_taus(basis.setup, prepared, basis.thresholds), prepared, basis.thresholds
-        )
+        calibration = _calibration(prepared, texts, out, session)
+        found, thresholds = calibration.found, calibration.thresholds
+        begun = coarse_setup(prepared)
+        chosen = _with_restarts(_with_taus(begun, prepared, thresholds), prepared, thresholds)
         points = [
             point
             for method in prepared.methods
@@ -106,48 +94,36 @@ def run_evaluation(
         with writing(out / "text") as writer:
             held = _held_out(prepared, texts, out)
             facts = _text_pass(writer, prepared, texts.text, points, temperatures, held, session)
-        if calibrating.read(out, inputs) is None:
-            calibrating.keep(out, found, inputs)
+        if read_known(out, calibration.inputs) is None:
+            calibration.write(out)
         # What the report shows of tokens, it decodes with this: no model is needed then.
         files.write(out / TOKENIZER, prepared.tokenizer.to_json().encode())
-        edges = {} if prepared.kept else basis.tried.get("edges", {})
-        for line, places in edges.items():
-            say(f"note: {line}: {', '.join(places)}")
+        if prepared.kept is None:
+            say_edges(calibration)
         record = _record(prepared, texts, chosen, facts, session)
-        learned_from = _thresholds(basis.setup)
-        canonical.write(
-            out / SETTINGS, {**record, "tried": basis.tried, "calibrated_for": learned_from}
-        )
+        tried = {"tried": calibration.tried, "calibrated_for": setup_facts(begun)}
+        canonical.write(out / SETTINGS, {**record, **tried})
     return out
 
 
-def _basis(prepared: Prepared, texts: Texts, out: Path, session: Session) -> Basis:
-    """From the store's calibration that was named, from held-out text, or as given."""
-    methods = prepared.methods
-    names = [method.name for method in methods]
+def _calibration(prepared: Prepared, texts: Texts, out: Path, session: Session) -> Calibration:
+    """The store's calibration that was named, one made on held-out text, or as given.
+
+    What is found anew is kept at once, but not if a text was scored before: its results are made
+    with what was found then, until the text was scored for this.
+    """
     if prepared.kept is not None:
-        kept = prepared.kept
-        found: calibrating.Found = {name: kept.found[name] for name in names}
+        kept, names = prepared.kept, [method.name for method in prepared.methods]
         inputs: Json = {"calibration": kept.name, "digest": kept.digest, "methods": names}
-        return Basis(found, coarse_setup(prepared), kept.thresholds, inputs, kept.tried)
-    scored, setup = None, coarse_setup(prepared)
-    if texts.calibration is not None:
-        scored = calibration_pass(prepared, texts.calibration, out / "calibration", session)
-        setup = scored.setup
-    inputs = {
-        "scores": scored.store.stage("score").digest if scored else None,
-        "methods": names,
-        "lambda": setup.weight,
-        "temperature": setup.temperature,
-        "pointer_weight": setup.pointer_weight,
-    }
-    scores = scored.scores if scored else None
-    with torch_limited(session.settings.threads):
-        found = calibrating.calibrate(out, methods, scores, setup, inputs)
-    if scored is None:
-        return Basis(found, setup, None, inputs, {})
-    thresholds = scored.thresholds(restarts=prepared.restarts_by_suffix)
-    return Basis(found, setup, thresholds, inputs, scored.tried(found))
+        return replace(kept, found={name: kept.found[name] for name in names}, inputs=inputs)
+    if texts.calibration is None:
+        made = calibrate_as_given(prepared)
+    else:
+        folder, targets = out / "calibration", prepared.settings.targets
+        made = calibrate_on_text(prepared, texts.calibration, folder, session, targets, out)
+    if not (out / "text").exists():
+        made.write(out)
+    return made
 
 
 def _texts(prepared: Prepared, out: Path) -> Texts:
@@ -286,7 +262,7 @@ def _record(prepared: Prepared, texts: Texts, setup: Setup, facts: Json, session
     return {
         **described(prepared),
         "text": facts,
-        "setup": _thresholds(setup),
+        "setup": setup_facts(setup),
         "methods": [method.name for method in prepared.methods],
         "mode": prepared.settings.mode,
         "sources": [source.path for source in texts.text.sources],
@@ -295,12 +271,3 @@ def _record(prepared: Prepared, texts: Texts, setup: Setup, facts: Json, session
         "versions": made_with(prepared.device == "cuda"),
         "command": sys.argv,
     }
-
-
-def _thresholds(setup: Setup) -> Json:
-    taus = {name: [str(tau) for tau in taus] for name, taus in setup.taus.items()}
-    restarts = {
-        name: [[str(number) for number in restart] for restart in listed]
-        for name, listed in setup.restarts.items()
-    }
-    return {"automata": list(setup.automata), "taus": taus, "restarts": restarts}

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from retomaton_dist.errors import BadInput
-from retomaton_dist.generation.decoding import Ending, Grown
+from retomaton_dist.generation.decoding import Ending, GrownText
 from retomaton_dist.generation.drafting import Draft, drafting_for
 from retomaton_dist.generation.generating import Generating, Streamer, decode, streaming
 from retomaton_dist.generation.growth import Tokens
@@ -81,7 +81,7 @@ def custom_generate(lm: "RetomatonLM") -> CustomGenerate:
             watch = streaming(stream_to, [ids.cpu().numpy() for ids in prompts.ids], asked)
         also = prompts.ended_by(stopping_criteria) if stopping_criteria else None
         ending = Ending(asked.max_new_tokens, (), (), lm.tokenizer.decode, also)
-        grown, _effort = decode(lm.engine, prompts.tokens, ending, asked, watch)
+        grown, _effort = decode(lm.generator, prompts.tokens, ending, asked, watch)
         if stream_to is not None:
             stream_to.end()
         made = prompts.with_texts(grown, config.pad_token_id)
@@ -97,7 +97,7 @@ class _Prompts:
         self.ids = ids
         kept = torch.ones_like(ids) if mask is None else mask
         rows = [row[seen.bool()].cpu().numpy() for row, seen in zip(ids, kept, strict=True)]
-        prefix = lm.engine.prefix
+        prefix = lm.generator.prefix
         # What the model reads before a document is no part of it.
         begins = [prefix is not None and len(row) > 0 and row[0] == prefix for row in rows]
         self._prefix = [prefix] if all(begins) and prefix is not None else []
@@ -124,14 +124,14 @@ class _Prompts:
         """Whether stopping criteria end a text."""
         return lambda text: bool(criteria(self._row(text), None)[0])
 
-    def with_texts(self, grown: list[Grown], pad: int | None) -> Tensor:
+    def with_texts(self, grown: list[GrownText], pad: int | None) -> Tensor:
         """Ids of prompts and texts, padded on their right."""
-        longest = max(len(text.tokens) for text in grown)
+        longest = max(len(text.scores.tokens) for text in grown)
         made = torch.full((len(grown), self.ids.shape[1] + longest), pad or 0, dtype=torch.int64)
         for row, text in zip(made, grown, strict=True):
             row[: self.ids.shape[1]] = self.ids[text.prompt]
-            end = self.ids.shape[1] + len(text.tokens)
-            row[self.ids.shape[1] : end] = torch.from_numpy(text.tokens.astype(np.int64))
+            end = self.ids.shape[1] + len(text.scores.tokens)
+            row[self.ids.shape[1] : end] = torch.from_numpy(text.scores.tokens.astype(np.int64))
         return made.to(self.ids.device)
 
     def _row(self, text: Tokens) -> Tensor:

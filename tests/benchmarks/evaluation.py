@@ -20,14 +20,14 @@ from pathlib import Path
 import faiss
 
 import retomaton_dist as rd
+from retomaton_dist.engine.scores import Scores
+from retomaton_dist.engine.walks import WalkSpec, forgetful
 from retomaton_dist.evaluation.prepare import prepare
 from retomaton_dist.evaluation.score import choose_documents
 from retomaton_dist.evaluation.score_worker import Pass, ScoreJob, ScoreWorker
 from retomaton_dist.evaluation.text import plan_text
 from retomaton_dist.runtime.session import Session
 from retomaton_dist.runtime.threads import limit_torch
-from retomaton_dist.scores.scores import Scores
-from retomaton_dist.scores.walks import WalkSpec, forgetful
 from retomaton_dist.settings import PRESETS, EvaluateSettings, WorkerSettings
 from retomaton_dist.storage.store import writing
 from tests.benchmarks.memory import Peak

@@ -6,8 +6,8 @@ import shutil
 import pytest
 
 import retomaton_dist as rd
+from retomaton_dist.calibration.calibration import Calibration, calibration_names
 from retomaton_dist.errors import BadInput
-from retomaton_dist.evaluation.kept_calibration import KeptCalibration, calibration_names
 from retomaton_dist.storage.errors import ConfigMismatch, DamagedStore
 from retomaton_dist.storage.store import Store
 from retomaton_dist.storage.verify import repair, verify
@@ -57,7 +57,7 @@ def test_it_is_a_stage_of_a_sound_store(store, command):
 
 
 def test_it_has_constants_networks_and_thresholds_by_foss(store):
-    kept = KeptCalibration.open(Store.open(store), "default")
+    kept = Calibration.open(Store.open(store), "default")
     assert kept.targets == (0.4, 0.1)
     assert 0 < kept.found["retomaton"].facts["kmeans"]["lambda"] < 1
     assert kept.found["retomaton+pw"].facts["none"]["pointer_weight"] >= 1

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from retomaton_dist.api.evaluate import run_report
+from retomaton_dist.engine.scores import Scores
 from retomaton_dist.evaluation.results import Evaluation, measure_evaluation
-from retomaton_dist.scores.scores import Scores
 from retomaton_dist.settings import ReportSettings
 from retomaton_dist.storage.errors import BadInput, ConfigMismatch, DamagedStore
 from retomaton_dist.storage.store import Store, writing
@@ -91,9 +91,9 @@ def test_every_position_of_the_text_is_scored_once_and_in_order(sweep, scores):
     assert np.array_equal(scores.document, np.repeat(np.arange(len(lengths)), lengths))
     assert np.array_equal(scores.position, np.concatenate([np.arange(n) for n in lengths]))
     starts = scores.position == 0
-    assert (scores.reading.previous[starts] == -1).all()
+    assert (scores.whole().previous[starts] == -1).all()
     assert np.array_equal(
-        scores.reading.previous[~starts], scores.token[np.flatnonzero(~starts) - 1]
+        scores.whole().previous[~starts], scores.token[np.flatnonzero(~starts) - 1]
     )
 
 

@@ -5,8 +5,8 @@ import shutil
 import numpy as np
 import pytest
 
+from retomaton_dist.engine.scores import Scores
 from retomaton_dist.errors import BadInput
-from retomaton_dist.scores.scores import Scores
 from retomaton_dist.storage import lock, records, scores
 from retomaton_dist.storage.store import Store, writing
 from retomaton_dist.storage.verify import verify

@@ -7,7 +7,7 @@ import numpy as np
 import retomaton_dist as rd
 from retomaton_dist.generation.loaded import load
 from retomaton_dist.methods.adaptive import AdaptiveMixing, Bases
-from retomaton_dist.methods.mixture import Constants
+from retomaton_dist.methods.constant import Constants
 from retomaton_dist.methods.mixture_network import MixtureNetwork, train_mixture
 from tests.conftest import TINY_CONTEXT
 from tests.lm.tiny import build_model, byte_level_tokenizer

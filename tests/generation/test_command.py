@@ -81,7 +81,7 @@ def test_an_explained_text_has_a_row_per_token_with_its_mark_and_source(command,
     assert len(rows) == len(text.tokens)
     assert "S searched, U looked up by suffix, W walked to" in result.stdout
     assert any("corpus.txt" in row for row in rows)
-    for row, log_p, searched in zip(rows, text.log_probabilities, text.searched, strict=True):
+    for row, log_p, searched in zip(rows, text.log_p, text.searched, strict=True):
         mark, shown = row.split()[:2]
         assert float(shown) == pytest.approx(np.exp(log_p), abs=1e-3)
         assert mark[0] in ("SL" if searched else "UWL")

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 import retomaton_dist as rd
+from retomaton_dist.engine.mixture import log_target
 from retomaton_dist.errors import BadInput, RetomatonError
 from retomaton_dist.evaluation.measure import walked_by
-from retomaton_dist.methods.mixing import log_target
 from retomaton_dist.methods.registry import METHODS
 from retomaton_dist.storage import scores as parquet
 from tests.cli.checks import check_refused

@@ -9,13 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from retomaton_dist.automaton.summing import ALL, OTHER, POINTED, TARGET, interpolate, log_automaton
-from retomaton_dist.scores.uniform import uniform
-from retomaton_dist.scores.walks import WalkSpec, forgetful, format_threshold
+from retomaton_dist.engine.uniform import uniform
+from retomaton_dist.engine.walks import WalkSpec, forgetful, format_threshold
 from retomaton_dist.settings import PRESETS
 from tests.automaton.make import all_distances
 from tests.automaton.oracle import PaperLane
 from tests.codec.make import exact_distances
-from tests.evaluation.texts import (
+from tests.engine.texts import (
     TEMPERATURES,
     assert_equal,
     favourites,

@@ -3,12 +3,12 @@
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from retomaton_dist.scores.reading import Reading
+from retomaton_dist.engine.lm_output import LMOutput
 from retomaton_dist.settings import WalkSettings
 
 # The most entries that a wide search looks for.
@@ -78,16 +78,23 @@ def each_once(specs: Iterable[WalkSpec]) -> list[WalkSpec]:
     return sorted(set(specs))
 
 
+KEPT_COLUMNS = (
+    "sums", "favoured", "searched", "matched", "states", "candidates", "pointed", "nearest",
+)  # fmt: skip
+
+
 @dataclass(frozen=True)
-class Walked:
+class WalkResult:
     """What one walk came to, row by row.
 
     `sums` are log-sums [rows, temperatures, target or all, pointed or other], relative to the
     nearest candidate: log sum exp((nearest - distance) / temperature). `favoured` are those of the
     LM's favourite, [rows, temperatures, pointed or other]. `states` is n. `matched` is the length
     of the suffix that the walk restarted by (the longest at a document's start), 0 where it did
-    not.
+    not. `since` is how many steps ago the last restart was, or the document's start.
     """
+
+    temperatures: tuple[float, ...]
 
     sums: NDArray[np.float32]
     favoured: NDArray[np.float32]
@@ -97,39 +104,67 @@ class Walked:
     candidates: NDArray[np.int32]
     pointed: NDArray[np.int32]
     nearest: NDArray[np.float32]
+    since: NDArray[np.int64]
 
     @classmethod
-    def empty(cls, shape: tuple[int, ...], temperatures: int) -> "Walked":
+    def empty(cls, shape: tuple[int, ...], temperatures: tuple[float, ...]) -> "WalkResult":
         """Rows, or walks and rows, without candidates and without searches."""
         return cls(
-            sums=np.full((*shape, temperatures, 2, 2), -np.inf, np.float32),
-            favoured=np.full((*shape, temperatures, 2), -np.inf, np.float32),
+            temperatures=temperatures,
+            sums=np.full((*shape, len(temperatures), 2, 2), -np.inf, np.float32),
+            favoured=np.full((*shape, len(temperatures), 2), -np.inf, np.float32),
             searched=np.zeros(shape, np.bool_),
             matched=np.zeros(shape, np.int32),
             states=np.zeros(shape, np.int32),
             candidates=np.zeros(shape, np.int32),
             pointed=np.zeros(shape, np.int32),
             nearest=np.full(shape, np.inf, np.float32),
+            since=np.zeros(shape, np.int64),
         )
 
-    def without_sums(self) -> "Walked":
-        """The same without what takes most of the memory."""
-        return replace(self, sums=self.sums[:, :0], favoured=self.favoured[:, :0])
+    def columns(self) -> dict[str, NDArray[Any]]:
+        """What is kept of it: `since` follows from the rest."""
+        return {name: getattr(self, name) for name in KEPT_COLUMNS}
 
-    def of_favourites(self) -> "Walked":
+    def at(self, temperature: float) -> NDArray[np.float64]:
+        """The log-sums of one temperature, [rows, target or all, pointed or other]."""
+        return self.sums[:, self.temperatures.index(temperature)].astype(np.float64)
+
+    def without_sums(self) -> "WalkResult":
+        """The same without what takes most of the memory."""
+        empty = self.sums[:, :0], self.favoured[:, :0]
+        return replace(self, temperatures=(), sums=empty[0], favoured=empty[1])
+
+    def of_favourites(self) -> "WalkResult":
         """The same walk as if the tokens to be predicted were the LM's favourites."""
         return replace(self, sums=np.stack([self.favoured, self.sums[:, :, 1]], axis=2))
 
-    def of_walk(self, place: int) -> "Walked":
+    def of_walk(self, place: int) -> "WalkResult":
         """The rows of one walk, if there are several."""
-        return Walked(**{name: column[place] for name, column in vars(self).items()})
+        columns = {name: column[place] for name, column in self.columns().items()}
+        return WalkResult(self.temperatures, **columns, since=self.since[place])
+
+    def rows(self, chosen: NDArray[np.int64] | slice) -> "WalkResult":
+        """Some of its rows."""
+        columns = {name: column[chosen] for name, column in self.columns().items()}
+        return WalkResult(self.temperatures, **columns, since=self.since[chosen])
+
+    def put(self, rows: NDArray[np.int64], other: "WalkResult") -> None:
+        """Write the rows of another result into these."""
+        for name, column in (self.columns() | {"since": self.since}).items():
+            column[rows] = getattr(other, name)
+
+    @property
+    def restarted(self) -> NDArray[np.bool_]:
+        """Where the walk restarted."""
+        return self.searched | (self.matched > 0)
 
 
 class Gate(Protocol):
     """Decides, from what the LM says, at which positions a forgetful walk searches."""
 
     def __call__(
-        self, reading: Reading, documents: NDArray[np.int32], positions: NDArray[np.int32]
+        self, reading: LMOutput, documents: NDArray[np.int32], positions: NDArray[np.int32]
     ) -> NDArray[np.bool_]:
         """Say of each row whether it is searched."""
         ...

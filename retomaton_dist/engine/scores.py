@@ -1,6 +1,6 @@
 """Per-token results of one pass over a text, read column by column in the order of the text."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from retomaton_dist.engine.lm_output import LMOutput
+from retomaton_dist.engine.walks import KEPT_COLUMNS, WalkResult
 from retomaton_dist.errors import BadInput
-from retomaton_dist.scores.reading import Reading
-from retomaton_dist.scores.seen import steps_since
-from retomaton_dist.scores.walks import Walked
 from retomaton_dist.storage import scores
 from retomaton_dist.storage.checked import check_stage
 from retomaton_dist.storage.store import Store
@@ -89,33 +88,29 @@ class Scores:
         """
         made = Scores(self.paths)
         vars(made).update(vars(self), token=self.favourite, log_lm=self.confidence)
-        vars(made).pop("reading", None)
         return made
 
-    @cached_property
-    def reading(self) -> Reading:
+    def whole(self) -> LMOutput:
         """What the LM said, as the pass had it; without queries if they were not kept."""
         kept = "query" in scores.column_names(self.paths[0])
         queries = self._column("query") if kept else np.empty((len(self), 0), np.float16)
         previous = np.where(self.position > 0, np.roll(self.token, 1), np.int32(-1))
         said = self.log_lm, self.entropy, self.confidence, self.favourite
-        return Reading(queries, self.token, previous, *said)
+        return LMOutput(queries, self.token, previous, *said)
 
-    def since_restart(self, restarted: NDArray[np.bool_]) -> NDArray[np.int64]:
-        """Steps since the last restart of the same document; 0 where it restarts."""
-        return steps_since(self.document, restarted)
-
-    def walk(self, label: str) -> Walked:
+    def walk(self, label: str) -> WalkResult:
         """What a walk came to."""
         if label not in self.walks:
             raise BadInput(f"no walk {label!r} was taken; there are {', '.join(self.walks)}")
-        names = {item.name: f"{label}.{item.name}" for item in fields(Walked)}
+        names = {name: f"{label}.{name}" for name in KEPT_COLUMNS}
         found = scores.read_columns(self.paths, list(names.values()))
         columns = {name: found[column][self._order] for name, column in names.items()}
         shape = len(self), len(self.temperatures), 2
         sums, favoured = columns["sums"], columns["favoured"]
         shaped = {"sums": sums.reshape(*shape, 2), "favoured": favoured.reshape(shape)}
-        return Walked(**{**columns, **shaped})
+        restarted = columns["searched"] | (columns["matched"] > 0)
+        since = steps_since(self.document, restarted)
+        return WalkResult(self.temperatures, **{**columns, **shaped}, since=since)
 
     def searched(self, label: str) -> NDArray[np.bool_]:
         """Where a walk searched: one column of what `walk` reads."""
@@ -131,3 +126,16 @@ class Scores:
 
     def _column(self, name: str) -> NDArray[Any]:
         return scores.read_columns(self.paths, [name])[name][self._order]
+
+
+def steps_since(documents: NDArray[Any], restarted: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """Steps since the last restart of the same document, or since its start; 0 where it restarts.
+
+    Rows are in the order of the text.
+    """
+    places = np.arange(len(documents))
+    starts = np.concatenate([[True], documents[1:] != documents[:-1]])[: len(documents)]
+    steps: NDArray[np.int64] = places - np.maximum.accumulate(
+        np.where(restarted | starts, places, 0)
+    )
+    return steps

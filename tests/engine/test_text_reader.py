@@ -7,10 +7,10 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM
 
-from retomaton_dist.evaluation.reading import TextReader, blocks, slabs
+from retomaton_dist.engine.lm_output import LMOutput
+from retomaton_dist.engine.text_reader import TextReader, blocks, slabs
 from retomaton_dist.lm.identity import identify
 from retomaton_dist.lm.reading import Span, WindowReader
-from retomaton_dist.scores.reading import Reading
 from retomaton_dist.settings import ModelSettings
 from retomaton_dist.storage.store import Store
 
@@ -88,7 +88,7 @@ def test_a_text_is_the_same_read_whole_or_slab_by_slab(reader, opened):
         reading = made.read(slab.spans)
         numbers, places = slab.positions()
         rows = np.array([starts[number] for number in numbers]) + places
-        for item in fields(Reading):
+        for item in fields(LMOutput):
             found, expected = getattr(reading, item.name), getattr(together, item.name)[rows]
             if item.name in ("tokens", "previous"):
                 assert np.array_equal(found, expected)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from retomaton_dist.automaton.summing import ALL, OTHER, POINTED, TARGET
-from retomaton_dist.methods.mixture import Constants, best_constants, best_weight, log_mixture
+from retomaton_dist.methods.constant import Constants, best_constants, best_weight, log_mixture
 
 GRID = (0.5, 1.0, 2.0, 4.0)
 seeds = st.integers(0, 2**31)

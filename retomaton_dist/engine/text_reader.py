@@ -11,9 +11,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from retomaton_dist.engine.lm_output import LMOutput, normalise
 from retomaton_dist.errors import ModelError
 from retomaton_dist.lm.reading import ModelReader, Span
-from retomaton_dist.scores.reading import Reading
 
 BLOCK_DOCUMENTS = 32
 SLAB_POSITIONS = 4096
@@ -89,14 +89,14 @@ class TextReader(ModelReader):
     distance 0.
     """
 
-    def read(self, spans: Sequence[Span]) -> Reading:
+    def read(self, spans: Sequence[Span]) -> LMOutput:
         """Read the positions of the spans, which follow each other by rows."""
         rows = sum(span.last - span.first for span in spans)
         tokens, previous = self._tokens(spans, rows)
         log_lm, entropy, confidence = (np.empty(rows, np.float32) for _ in range(3))
         queries = np.empty((rows, self.lm.dimension), np.float16)
         favourites = np.empty(rows, np.int32)
-        made = Reading(queries, tokens, previous, log_lm, entropy, confidence, favourites)
+        made = LMOutput(queries, tokens, previous, log_lm, entropy, confidence, favourites)
         for inputs, kept in self.windows.batches(spans):
             keys, logits = self.lm.keys_and_logits(torch.from_numpy(inputs))
             for row, item in enumerate(kept):
@@ -108,6 +108,19 @@ class TextReader(ModelReader):
                 "make the store with another --key, or leave that text out"
             )
         return made
+
+    def tokens_before(self, spans: Sequence[Span], read: LMOutput) -> NDArray[np.int32]:
+        """The token before each row; -1 at the start of a document of which every token has one.
+
+        Where the model reads no prefix, the first token of a document has no position of its own.
+        """
+        if not self.corpus.lead:
+            return read.previous
+        before = read.previous.copy()
+        for span in spans:
+            if span.first == 0:
+                before[span.row] = self.corpus.tokens[self.corpus.first_token(span.document)]
+        return before
 
     def _tokens(
         self, spans: Sequence[Span], rows: int
@@ -124,21 +137,17 @@ class TextReader(ModelReader):
             previous[span.row + 1 - head : stop] = values[:-1]
         return tokens, previous
 
-    def _keep(self, made: Reading, rows: slice, keys: Tensor, logits: Tensor) -> None:
+    def _keep(self, made: LMOutput, rows: slice, keys: Tensor, logits: Tensor) -> None:
         made.queries[rows] = keys.to(torch.float16).cpu().numpy()
         wanted = torch.from_numpy(made.tokens[rows].astype(np.int64)).to(logits.device)
-        parts = [
-            _scores(logits[first : first + ROWS_AT_ONCE], wanted[first : first + ROWS_AT_ONCE])
-            for first in range(0, len(wanted), ROWS_AT_ONCE)
-        ]
-        found = torch.cat([scores for scores, _ in parts], 1).cpu()
-        made.log_lm[rows], made.entropy[rows], made.confidence[rows] = found
-        made.favourites[rows] = torch.cat([favourites for _, favourites in parts]).cpu()
-
-
-def _scores(logits: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor]:
-    """Log-probability of the token, entropy and the largest one: [3, rows]; and whose that is."""
-    logs = torch.log_softmax(logits.float(), dim=-1)
-    entropy = -(logs.exp() * logs).nan_to_num(0.0).sum(-1)
-    largest, favourites = logs.max(-1)
-    return torch.stack([logs.gather(1, tokens[:, None])[:, 0], entropy, largest]), favourites
+        for first in range(0, len(wanted), ROWS_AT_ONCE):
+            part = logits[first : first + ROWS_AT_ONCE]
+            tokens = wanted[first : first + ROWS_AT_ONCE]
+            found = normalise(part)
+            log_lm = part.gather(1, tokens[:, None])[:, 0].double() - found.normals
+            begin = rows.start + first
+            place = slice(begin, begin + len(tokens))
+            made.log_lm[place] = log_lm.float().cpu().numpy()
+            made.entropy[place] = found.entropy.cpu().numpy()
+            made.confidence[place] = found.confidence.cpu().numpy()
+            made.favourites[place] = found.favourites.cpu().numpy()

@@ -1,15 +1,17 @@
 """Random texts over small random automata, walked as evaluation does, document by document."""
 
 import itertools
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 import numpy as np
 
 from retomaton_dist.automaton.suffixes import Suffixes
-from retomaton_dist.evaluation.reading import blocks, slabs
-from retomaton_dist.evaluation.walking import BlockWalk
-from retomaton_dist.scores.reading import Reading
-from retomaton_dist.scores.walks import Walked
+from retomaton_dist.engine.block_scores import SlabScores, walk_slab
+from retomaton_dist.engine.lm_output import LMOutput
+from retomaton_dist.engine.retrieval import OpenRetrieval
+from retomaton_dist.engine.text_reader import blocks, slabs
+from retomaton_dist.engine.walker import Walker
+from retomaton_dist.engine.walks import KEPT_COLUMNS, WalkResult
 from tests.automaton.make import make, random_corpus
 from tests.automaton.suffix_oracle import SlowSuffixes, before_of
 from tests.codec.make import DIMENSION
@@ -38,9 +40,11 @@ class Text:
         queries = np.concatenate([self.queries[number][part] for number, part in slices])
         gates = np.concatenate([self.gates[number][part] for number, part in slices])
         nothing = np.zeros(len(tokens), np.float32)
-        unknown = np.full(len(tokens), -99, np.int32)
-        return Reading(
-            queries, tokens, unknown, nothing, nothing, nothing, favourites(tokens)
+        previous = np.concatenate(
+            [np.append(np.int32(-1), self.tokens[number])[part] for number, part in slices]
+        )
+        return LMOutput(
+            queries, tokens, previous, nothing, nothing, nothing, favourites(tokens)
         ), gates
 
 
@@ -92,7 +96,7 @@ def longest_suffix(made, tokens, k):
 
 
 def walk(made, specs, settings, text, numbers, *, block=32, slab=4096, asked=None):
-    """Walk documents in blocks and slabs of these sizes: {(spec, document): Walked}.
+    """Walk documents in blocks and slabs of these sizes: {(spec, document): WalkResult}.
 
     Rows that are searched for are added to `asked`, as (document, position).
     """
@@ -100,7 +104,9 @@ def walk(made, specs, settings, text, numbers, *, block=32, slab=4096, asked=Non
     automata = {name: item.automaton for name, item in made.items()}
     keys, suffixes = next(iter(made.values())).keys, suffixes_of(made)
     for part in blocks(numbers, text.lengths, block):
-        walking = BlockWalk(automata, specs, settings, part.documents, part.lengths, suffixes)
+        retrieval = OpenRetrieval(settings, automata, suffixes=suffixes)
+        walker = Walker(retrieval, specs, len(part.documents))
+        walker.begin(np.arange(len(part.documents)), part.documents)
         for piece in slabs(part, slab):
             reading, gates = text.reading(piece.spans)
             places = np.stack(piece.positions(), axis=1)
@@ -110,27 +116,30 @@ def walk(made, specs, settings, text, numbers, *, block=32, slab=4096, asked=Non
                     asked.extend(map(tuple, places[rows].tolist()))
                 return nearest_entries(keys, reading.queries[rows], settings.k)
 
-            walked = walking.walk(reading, piece.starts, piece.steps, TEMPERATURES, find, gates)
+            grid = tuple(TEMPERATURES.tolist())
+            scores = SlabScores(piece, reading, {})
+            walked = walk_slab(walker, scores, reading.previous, grid, find, gates)
             for spec, rows in walked.items():
                 for span in piece.spans:
                     place = slice(span.row, span.row + span.last - span.first)
                     found.setdefault((spec, span.document), []).append(cut(rows, place))
-        walking.close()
+        walker.close()
     return {key: joined(parts) for key, parts in found.items()}
 
 
 def cut(walked, rows):
     """Some rows of what a walk came to."""
-    return Walked(**{item.name: getattr(walked, item.name)[rows] for item in fields(Walked)})
+    return walked.rows(rows)
 
 
 def joined(parts):
     """What follows each other."""
-    names = [item.name for item in fields(Walked)]
-    return Walked(**{n: np.concatenate([getattr(part, n) for part in parts]) for n in names})
+    names = [*KEPT_COLUMNS, "since"]
+    columns = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
+    return WalkResult(parts[0].temperatures, **columns)
 
 
 def assert_equal(found, expected):
     """Exactly the same numbers."""
-    for item in fields(Walked):
-        assert np.array_equal(getattr(found, item.name), getattr(expected, item.name)), item.name
+    for name in (*KEPT_COLUMNS, "since"):
+        assert np.array_equal(getattr(found, name), getattr(expected, name)), name

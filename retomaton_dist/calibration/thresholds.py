@@ -10,11 +10,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from retomaton_dist.engine.scores import Scores
+from retomaton_dist.engine.walks import WalkSpec
+from retomaton_dist.methods.constant import log_mixture
 from retomaton_dist.methods.method import Restart, Setup
-from retomaton_dist.methods.mixture import log_mixture
 from retomaton_dist.methods.suffix import sigma_constants
-from retomaton_dist.scores.scores import Scores
-from retomaton_dist.scores.walks import WalkSpec
 from retomaton_dist.storage.canonical import Json
 
 # Thresholds walked on the calibration text: enough to interpolate between.
@@ -93,6 +93,30 @@ class Thresholds:
             for name, rows in facts["restarts"].items()
         }
         return cls(curves, tried)
+
+
+def setup_facts(setup: Setup) -> Json:
+    """The thresholds of a setup as JSON."""
+    return {
+        "automata": list(setup.automata),
+        "taus": {name: [str(tau) for tau in taus] for name, taus in setup.taus.items()},
+        "restarts": {
+            name: [[str(number) for number in restart] for restart in restarts]
+            for name, restarts in setup.restarts.items()
+        },
+    }
+
+
+def setup_from_facts(facts: Json) -> Setup:
+    """What `setup_facts` made."""
+    return Setup(
+        tuple(facts["automata"]),
+        {name: tuple(map(float, taus)) for name, taus in facts["taus"].items()},
+        {
+            name: tuple(Restart(*map(float, restart)) for restart in restarts)
+            for name, restarts in facts.get("restarts", {}).items()
+        },
+    )
 
 
 def measured_foss(scores: Scores, automaton: str, taus: Sequence[float]) -> list[float]:

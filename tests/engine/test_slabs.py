@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retomaton_dist.evaluation.reading import blocks, slabs
+from retomaton_dist.engine.text_reader import blocks, slabs
 from retomaton_dist.evaluation.score import choose_documents, group_documents
 
 lengths = st.lists(st.integers(1, 40), min_size=1, max_size=30).map(np.array)
