@@ -33,6 +33,13 @@ class Store:
         folder = Path(path)
         return cls(folder, manifest.read(folder))
 
+    def __repr__(self) -> str:
+        stages = self.manifest.stages
+        entries = stages["tokenize"].facts.get("entries") if "tokenize" in stages else None
+        listed = [name if stage.done else f"{name} (unfinished)" for name, stage in stages.items()]
+        size = f"{entries:,} entries; " if entries else ""
+        return f"<Store {self.path}: {size}{', '.join(listed) or 'empty'}>"
+
     def stage(self, name: str) -> Stage:
         """Return a finished stage, or raise `StageMissing` with the command that finishes it."""
         return self.manifest.require(name, self.path)

@@ -166,6 +166,9 @@ class RetomatonLM:
         )
         return generate(self, given, asked, streamer, watch)
 
+    def __repr__(self) -> str:
+        return f"<RetomatonLM: {self}>"
+
     def __str__(self) -> str:
         walk = f", walk {self.point.spec.label}" if self.point.spec else ""
         found = f", calibration {self.calibration!r}" if self.calibration else ""

@@ -79,6 +79,7 @@ def test_by_default_the_walk_saves_what_the_calibration_aimed_at(calibrated):
     fewer, most = (rd.load(calibrated.path, foss=foss).point.spec.tau for foss in (0.1, 0.0))
     assert lm.point.spec.tau <= fewer < most == math.inf
     assert "calibration 'default'" in str(lm)
+    assert repr(lm) == f"<RetomatonLM: {lm}>"
 
 
 def test_lambda_0_is_the_lm_to_the_last_bit(calibrated):
