@@ -5,7 +5,7 @@ import hashlib
 import io
 import os
 import socket
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,8 @@ from retomaton_dist.storage.files import check_plain
 
 # A file is compared with its fingerprint in blocks of this size, each by a digest of its own.
 BLOCK = 4 << 20
+# Files of a list that a message names.
+NAMED = 5
 _KINDS = {".jsonl": "jsonl", ".parquet": "parquet"}
 
 
@@ -133,6 +135,25 @@ def find_sources(
 def fingerprint(sources: Sequence[Source]) -> str:
     """Same contents in the same order give the same fingerprint, wherever the files lie."""
     return content_hash([[source.kind, source.digest] for source in sources])
+
+
+def changes(before: Sequence[Mapping[str, Any]], now: Sequence[Source]) -> str:
+    """What became of the files of a corpus, by name: which came, went, or have other contents."""
+    old = {row["name"]: row["digest"] for row in before}
+    new = {source.name: source.digest for source in now}
+    found = {
+        "new": [name for name in new if name not in old],
+        "gone": [name for name in old if name not in new],
+        "changed": [name for name in new if name in old and new[name] != old[name]],
+    }
+    listed = [_counted(names, what) for what, names in found.items() if names]
+    return "; ".join(listed) or "the same files in another order, or read as another kind"
+
+
+def _counted(names: Sequence[str], what: str) -> str:
+    """A few names, and how many more there are."""
+    more = f" and {len(names) - NAMED:,} more" if len(names) > NAMED else ""
+    return f"{', '.join(names[:NAMED])}{more} {'is' if len(names) == 1 else 'are'} {what}"
 
 
 def _expand(item: str) -> Iterator[tuple[Path, str]]:

@@ -23,6 +23,7 @@ from retomaton_dist.evaluation.calibration_pass import (
     needs_foss,
 )
 from retomaton_dist.evaluation.duplicates import look_for_duplicates
+from retomaton_dist.evaluation.folder import folder_of, other_settings_point_to_out
 from retomaton_dist.evaluation.overlap import ChosenText, OverlapPlan
 from retomaton_dist.evaluation.prepare import Prepared, described, prepare
 from retomaton_dist.evaluation.score import ScorePlan, choose_documents
@@ -49,7 +50,7 @@ from retomaton_dist.settings import (
     WalkSettings,
     WorkerSettings,
 )
-from retomaton_dist.stages.runner import check_settings, made_with, run_stage
+from retomaton_dist.stages.runner import made_with, run_stage
 from retomaton_dist.storage import canonical, files
 from retomaton_dist.storage.canonical import Json
 from retomaton_dist.storage.store import Store, StoreWriter, writing
@@ -90,9 +91,10 @@ def run_evaluation(
             made = CalibrateSettings.of_evaluation(settings)
             calibrate_store(store, made, walk, session)
         prepared = prepare(store, settings, walk, session)
-        out = _folder(prepared)
+        out = folder_of(prepared)
         texts = _texts(prepared, out)
-        basis = _basis(prepared, texts, out, session)
+        with other_settings_point_to_out():
+            basis = _basis(prepared, texts, out, session)
         found, inputs = basis.found, basis.inputs
         chosen = _with_restarts(
             _with_taus(basis.setup, prepared, basis.thresholds), prepared, basis.thresholds
@@ -103,7 +105,7 @@ def run_evaluation(
             for point in method.points(chosen, found[method.name])
         ]
         temperatures = with_neighbours(temperatures_of(found))
-        with writing(out / "text") as writer:
+        with other_settings_point_to_out(), writing(out / "text") as writer:
             held = _held_out(prepared, texts, out)
             facts = _text_pass(writer, prepared, texts.text, points, temperatures, held, session)
         if calibrating.read(out, inputs) is None:
@@ -162,18 +164,6 @@ def _texts(prepared: Prepared, out: Path) -> Texts:
     if not settings.same_text:
         check_apart(text, digests_of(held))
     return Texts(text, held)
-
-
-def _folder(prepared: Prepared) -> Path:
-    settings = prepared.settings
-    name = f"{Path(settings.text[0]).name.split('.')[0] or 'text'}-{settings.mode}"
-    out = Path(settings.out or prepared.store.path / "evaluations" / name).resolve()
-    if out.exists() and not out.is_dir():
-        raise BadInput(f"--out {out} is a file; name a folder")
-    known = {"text", "calibration"}
-    if out.exists() and any(out.iterdir()) and not any((out / item).exists() for item in known):
-        raise BadInput(f"--out {out} has other things in it; name a new folder")
-    return out
 
 
 def _with_taus(setup: Setup, prepared: Prepared, thresholds: Thresholds | None) -> Setup:
@@ -249,7 +239,7 @@ def _text_pass(
     passes = _passes(points, live=prepared.settings.mode == "live")
     job = ScoreJob(prepared.reader(corpus), prepared.retrieval, passes, temperatures, keeps)
     plan = ScorePlan(job, documents, prepared.inputs(), session.settings.threads)
-    check_settings(writer, plan)
+    plan.check_begun(writer)
     chosen = {"text": ChosenText(Store.open(writer.path.resolve()), documents)}
     run_stage(writer, OverlapPlan(prepared.store, chosen["text"]), session)
     for other in held.values():

@@ -134,7 +134,9 @@ class EvaluateSettings(Settings):
         "sweep",
         choices=("sweep", "live"),
     )
-    out: str | None = option("folder of the results", None, shown="STORE/evaluations/TEXT-MODE")
+    out: str | None = option(
+        "folder of the results", None, shown="STORE/evaluations/TEXT-MODE-HASH"
+    )
     positions: int | None = option(
         "evaluate so many positions at most, of documents drawn at random; auto: all",
         None,
