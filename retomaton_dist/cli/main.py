@@ -3,6 +3,7 @@
 import argparse
 import os
 import sys
+import textwrap
 from collections.abc import Sequence
 
 from retomaton_dist import __version__
@@ -31,38 +32,20 @@ from retomaton_dist.cli import (
     train_lm,
     verify,
 )
-from retomaton_dist.cli.command import Command, Parser, add_command, invocation
+from retomaton_dist.cli.command import Command, CommandParser, Parser, add_command, invocation
 from retomaton_dist.cli.signals import signals_interrupt
 from retomaton_dist.errors import RetomatonError
 
-COMMANDS = {
-    module.COMMAND.name: module.COMMAND
-    for module in (
-        demo,
-        build,
-        plan,
-        tokenize,
-        extract,
-        cluster,
-        index,
-        compile,
-        suffix,
-        statistics,
-        calibrate,
-        evaluate,
-        generate,
-        report,
-        score,
-        serve_index,
-        submit,
-        doctor,
-        inspect,
-        verify,
-        prune,
-        train_lm,
-        reproduce,
-    )
+# As --help shows them.
+GROUPED = {
+    "to begin with": (demo, doctor, plan),
+    "make a store": (build, tokenize, extract, cluster, index, compile, suffix, statistics),
+    "use it": (calibrate, evaluate, report, score, generate),
+    "look after it": (inspect, verify, prune),
+    "on a cluster": (submit, serve_index),
+    "models and the paper": (train_lm, reproduce),
 }
+COMMANDS = {module.COMMAND.name: module.COMMAND for group in GROUPED.values() for module in group}
 
 EPILOG = """\
 a first look:
@@ -119,14 +102,29 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = Parser(
         prog="retomaton",
-        description="Build, look into and check datastores for retrieval automata.",
+        description=f"Datastores for retrieval automata: build, use, check.\n{_listed()}",
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"retomaton_dist {__version__}")
     subparsers = parser.add_subparsers(
-        dest="command", metavar="COMMAND", required=True, parser_class=Parser
+        dest="command",
+        metavar="COMMAND",
+        required=True,
+        parser_class=CommandParser,
+        help="one of those above",
     )
     for command in COMMANDS.values():
         add_command(subparsers, command)
     return parser
+
+
+def _listed() -> str:
+    """The commands with their summaries, group by group."""
+    lines = []
+    for title, modules in GROUPED.items():
+        lines += ["", f"{title}:"]
+        for module in modules:
+            about = textwrap.wrap(module.COMMAND.summary, 72)
+            lines += [f"  {module.COMMAND.name:<14}{about[0]}", *(" " * 16 + x for x in about[1:])]
+    return "\n".join(lines)

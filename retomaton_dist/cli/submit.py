@@ -10,7 +10,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from retomaton_dist.cli import build, doctor, evaluate, reproduce, serve_index
-from retomaton_dist.cli.command import Command, Invocation, Parser, add_command, invocation
+from retomaton_dist.cli.command import (
+    Command,
+    CommandParser,
+    Invocation,
+    Parser,
+    add_command,
+    invocation,
+)
 from retomaton_dist.cli.signals import signals_interrupt
 from retomaton_dist.cli.store_argument import require_shared, store_of
 from retomaton_dist.errors import BadInput
@@ -100,7 +107,7 @@ def _check_job(name: str, arguments: Sequence[str], config: str | None) -> None:
     """Refuse here what the job would refuse there, as far as it can be seen from here."""
     command, _ = JOBS[name]
     parser = Parser(prog="retomaton submit")
-    add_command(parser.add_subparsers(dest="command", parser_class=Parser), command)
+    add_command(parser.add_subparsers(dest="command", parser_class=CommandParser), command)
     parsed = parser.parse_args([name, *arguments])
     for short in {"address", "config"} & set(vars(parsed)):
         raise BadInput(f"spell --{short} out")
