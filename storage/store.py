@@ -232,6 +232,12 @@ def digest_of_files(listed: Mapping[str, FileDigest]) -> str:
 def _check_free(folder: Path) -> None:
     if "\0" in str(folder):
         raise NotAStore(f"{str(folder)!r}: no path holds a NUL byte; choose another name")
+    try:
+        str(folder).encode()
+    except UnicodeEncodeError:
+        raise NotAStore(
+            f"{os.fsencode(folder)!r}: the path is not UTF-8; choose another name"
+        ) from None
     # One look, because another writer may be making or removing this store right now.
     try:
         names = {path.name for path in folder.iterdir()}

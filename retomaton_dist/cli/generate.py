@@ -44,6 +44,9 @@ def run(call: Invocation) -> int:
     one_by_one = settings.prompt is not None or settings.prompts == STANDARD_INPUT
     size = 1 if one_by_one else settings.batch
     while group := list(itertools.islice(prompts, size)):
+        if not shown.begun:
+            # What is done once, such as loading kernels, is not part of the speed that is shown.
+            lm.generate(group[:1], max_new_tokens=2, draft=0)
         _generate(lm, group, settings, shown)
     print(shown.closing(), file=sys.stderr)
     return 0

@@ -1,6 +1,7 @@
 """The entry point: finds the command, runs it, and turns errors into one line and an exit code."""
 
 import argparse
+import errno
 import os
 import sys
 import textwrap
@@ -36,6 +37,8 @@ from retomaton_dist.cli.command import Command, CommandParser, Parser, add_comma
 from retomaton_dist.cli.signals import signals_interrupt
 from retomaton_dist.errors import RetomatonError
 
+# Of a name that is too long.
+LONGEST_SHOWN = 100
 # As --help shows them.
 GROUPED = {
     "to begin with": (demo, doctor, plan),
@@ -79,7 +82,13 @@ interrupted, 143 terminated.
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code."""
-    parsed: argparse.Namespace = _parser().parse_args(arguments)
+    parser = _parser()
+    for argument in sys.argv[1:] if arguments is None else arguments:
+        if not _is_utf8(argument):
+            parser.error(
+                f"{os.fsencode(argument)!r} is not UTF-8: no text, name or path may be else"
+            )
+    parsed: argparse.Namespace = parser.parse_args(arguments)
     command: Command = COMMANDS[parsed.command]
     with signals_interrupt() as asked:
         try:
@@ -90,13 +99,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
         except RetomatonError as error:
             print(f"retomaton {command.name}: error: {error}", file=sys.stderr)
             return 2
+        except BrokenPipeError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return 0
+        except OSError as error:
+            if error.errno != errno.ENAMETOOLONG:
+                raise
+            name = f"{str(error.filename)[:LONGEST_SHOWN]}..."
+            print(f"retomaton {command.name}: error: {name}: the name is too long", file=sys.stderr)
+            return 2
         except KeyboardInterrupt:
             kept = "what is finished is kept: run the same command again to go on"
             print(f"{asked.word}; {kept}", file=sys.stderr)
             return asked.code
-        except BrokenPipeError:
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            return 0
+
+
+def _is_utf8(argument: str) -> bool:
+    """Whether an argument is text: bytes that are none come as lone surrogates."""
+    try:
+        argument.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -157,7 +157,7 @@ def _counted(names: Sequence[str], what: str) -> str:
 
 
 def _expand(item: str) -> Iterator[tuple[Path, str]]:
-    path = Path(item).expanduser()
+    path = Path(os.path.expanduser(item))  # noqa: PTH111 - Path's raises for an unknown ~user
     try:
         if path.is_dir():
             yield from _below(path)

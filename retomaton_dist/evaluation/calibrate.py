@@ -16,7 +16,7 @@ from retomaton_dist.evaluation.prepare import Prepared, prepare
 from retomaton_dist.evaluation.text import TextPlan, digests_of, plan_text
 from retomaton_dist.evaluation.thresholds import tau_for
 from retomaton_dist.methods.method import Calibrated
-from retomaton_dist.runtime.progress import say
+from retomaton_dist.runtime.progress import counted, say
 from retomaton_dist.runtime.session import Session
 from retomaton_dist.runtime.threads import torch_limited
 from retomaton_dist.settings import CalibrateSettings, WalkSettings
@@ -88,9 +88,9 @@ class CalibratePlan(Plan[None]):
         scored = calibration_pass(prepared, self.text, self.folder / "text", session)
         scores = scored.scores
         with torch_limited(self.threads):
+            fitted = counted(prepared.methods, session.settings.progress, "fit", "methods")
             found = {
-                method.name: _untimed(method.calibrate(scores, scored.setup))
-                for method in prepared.methods
+                method.name: _untimed(method.calibrate(scores, scored.setup)) for method in fitted
             }
         KeptCalibration(
             self.settings.name,

@@ -9,6 +9,7 @@ from safetensors.numpy import load_file, save
 
 from retomaton_dist.errors import DamagedStore
 from retomaton_dist.methods.method import Calibrated, Method, Setup, arrays_below
+from retomaton_dist.runtime.progress import counted
 from retomaton_dist.scores.scores import Scores
 from retomaton_dist.storage import canonical, files
 from retomaton_dist.storage.canonical import Json
@@ -20,7 +21,12 @@ Found = Mapping[str, Calibrated]
 
 
 def calibrate(
-    out: Path, methods: Sequence[Method], scores: Scores | None, setup: Setup, inputs: Json
+    out: Path,
+    methods: Sequence[Method],
+    scores: Scores | None,
+    setup: Setup,
+    inputs: Json,
+    progress: str | None = "none",
 ) -> Found:
     """Calibrate, or read what an earlier run with the same inputs found.
 
@@ -30,7 +36,8 @@ def calibrate(
     known = read(out, inputs)
     if known is not None:
         return known
-    found = {method.name: method.calibrate(scores, setup) for method in methods}
+    fitted = counted(methods, progress, "fit", "methods")
+    found = {method.name: method.calibrate(scores, setup) for method in fitted}
     if not (out / "text").exists():
         keep(out, found, inputs)
     return found

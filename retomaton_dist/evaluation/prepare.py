@@ -4,7 +4,7 @@ import math
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from retomaton_dist.errors import BadInput, DamagedStore
+from retomaton_dist.errors import BadInput, DamagedStore, ModelError
 from retomaton_dist.evaluation.kept_calibration import KeptCalibration
 from retomaton_dist.evaluation.reading import TextReader
 from retomaton_dist.evaluation.score_worker import Retrieval
@@ -162,6 +162,9 @@ def usable_methods(settings: EvaluateSettings, store: Store) -> list[Method]:
     """The methods named, or those that the store has what it takes for."""
     methods = choose_methods(settings.methods)
     stage = store.manifest.stages.get(f"{SUFFIX}{settings.suffixes}")
+    if settings.suffixes != EvaluateSettings.suffixes:
+        # It was asked for by name: methods must not be left out without a word.
+        store.stage(f"{SUFFIX}{settings.suffixes}")
     if settings.methods is None and not settings.no_index and not (stage and stage.done):
         methods = [method for method in methods if not method.uses_suffixes]
     if not settings.no_index:
@@ -208,6 +211,10 @@ def store_model(
     """The model that the store's keys were made with, where it is now; another one is refused."""
     stage = store.stage("extract")
     made = ModelIdentity.from_facts(stage.facts.get("identity"))
+    if place is None and made.revision is None and not Path(made.place).exists():
+        raise ModelError(
+            f"the model of {store.path} is no longer at {made.place}; name its place with --model"
+        )
     spec, tokenizer = identify(
         ModelSettings(
             model=place or made.place,

@@ -145,7 +145,9 @@ def _basis(prepared: Prepared, texts: Texts, out: Path, session: Session) -> Bas
     }
     scores = scored.scores if scored else None
     with torch_limited(session.settings.threads):
-        found = calibrating.calibrate(out, methods, scores, setup, inputs)
+        found = calibrating.calibrate(
+            out, methods, scores, setup, inputs, session.settings.progress
+        )
     if scored is None:
         return Basis(found, setup, None, inputs, {})
     thresholds = scored.thresholds(restarts=prepared.restarts_by_suffix)

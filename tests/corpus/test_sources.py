@@ -259,3 +259,8 @@ def test_changes_name_the_first_files_that_came_went_or_changed(tmp_path):
     assert changes(before, sources[1:]) == "0.txt is gone"
     assert changes([{**before[0], "digest": "x"}], sources[:1]) == "0.txt is changed"
     assert changes(before, sources[::-1]).startswith("the same files in another order")
+
+
+def test_an_unknown_user_is_a_path_that_is_not_there():
+    with pytest.raises(CorpusError, match="~nouser/x: no such file"):
+        find_sources(["~nouser/x"])

@@ -6,7 +6,7 @@ import shutil
 import pytest
 
 import retomaton_dist as rd
-from retomaton_dist.errors import BadInput
+from retomaton_dist.errors import BadInput, StageMissing
 from retomaton_dist.evaluation.kept_calibration import KeptCalibration, calibration_names
 from retomaton_dist.storage.errors import ConfigMismatch, DamagedStore
 from retomaton_dist.storage.store import Store
@@ -171,3 +171,8 @@ def test_bad_input_leaves_no_trace(walkable_store, command, tmp_path):
         check_refused(command("calibrate", store, "--on", text, *bad), "--target-foss 1.5")
         check_refused(command("calibrate", store, "--on", text, "--name", "a/b"), "--name a/b")
     check_refused(command("calibrate", tmp_path / "no.store", "--on", text), "no such store")
+
+
+def test_a_suffix_index_that_was_named_and_is_not_there_is_refused(store, texts):
+    with Unchanged(store), pytest.raises(StageMissing, match="suffix/nope has not been run"):
+        calibrate(store, texts, name="other", methods=None, suffixes="nope")
