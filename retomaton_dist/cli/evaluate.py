@@ -36,7 +36,7 @@ COMMAND = Command(
 
         two methods at chosen thresholds, lambda and temperature given:
           retomaton eval law.store --text law/test.en --methods knnlm,retomaton \\
-              --tau 1,4,16,inf --lambda 0.9 --temperature 10
+              --tau 1,4,16,inf --lambda 0.9 --knn-temperature 10
 
         half of the searches saved; wall-clock measured:
           retomaton eval law.store --text law/test.en --calibrate-on law/dev.en \\

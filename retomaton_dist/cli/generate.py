@@ -62,7 +62,7 @@ def _generate(
         prompts,
         max_new_tokens=settings.max_new_tokens,
         do_sample=settings.do_sample,
-        temperature=settings.sample_temperature,
+        temperature=settings.temperature,
         top_k=settings.top_k,
         top_p=settings.top_p,
         num_beams=settings.num_beams,

@@ -58,6 +58,7 @@ COMMAND = Command(
           retomaton score law.store --text law/test.en --foss 0.8 --out tokens.parquet
 
         without a calibration, constants given:
-          retomaton score law.store --text a.txt --method retomaton --lambda 0.4 --temperature 20
+          retomaton score law.store --text a.txt --method retomaton --lambda 0.4 \\
+              --knn-temperature 20
     """,
 )

@@ -84,7 +84,7 @@ class EvaluateSettings(Settings):
         "held-out text that lambda, temperature and the networks are fitted on; never the "
         "evaluated one",
         (),
-        shown="none; then --lambda and --temperature are needed",
+        shown="none; then --lambda and --knn-temperature are needed",
     )
     calibration: str | None = option(
         "name of a calibration of the store to use, as `calibrate` made it; with --calibrate-on it "
@@ -125,8 +125,11 @@ class EvaluateSettings(Settings):
     lambda_: float | None = option(
         "weight of the automaton, 0 to 1; auto: calibrated", None, least=0, below=1
     )
-    temperature: float | None = option(
-        "of the candidates' weights; auto: calibrated", None, above=0, below=float("inf")
+    knn_temperature: float | None = option(
+        "of the weights of the candidates that are found; auto: calibrated",
+        None,
+        above=0,
+        below=float("inf"),
     )
     mode: str = option(
         "sweep: every position is searched once and serves all methods and taus; live: a pass "
@@ -197,7 +200,7 @@ class EvaluateSettings(Settings):
             raise BadInput("--verify and --no-verify are each other's opposite: leave one out")
         if self.targets and not (self.calibrate_on or self.calibration):
             raise BadInput("--target-foss is met on held-out text: name some with --calibrate-on")
-        if self.calibration and not (self.lambda_ is None and self.temperature is None):
+        if self.calibration and not (self.lambda_ is None and self.knn_temperature is None):
             raise BadInput("--calibration has its own lambda and temperature: leave those out")
 
     @property
@@ -319,7 +322,7 @@ class ReportSettings(Settings):
     lambda_: float | None = option(
         "weight of all methods without a network", None, least=0, below=1, shown="as calibrated"
     )
-    temperature: float | None = option(
+    knn_temperature: float | None = option(
         "temperature of all methods without a network: one that the text was scored for",
         None,
         above=0,

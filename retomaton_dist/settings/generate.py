@@ -21,7 +21,7 @@ class GenerateSettings(Settings):
     )
     max_new_tokens: int = option("tokens to generate at most", 64, least=1, most=MOST_NEW_TOKENS)
     do_sample: bool = option("draw tokens at random; else the most probable one is taken", False)
-    sample_temperature: float = option(
+    temperature: float = option(
         "with --do-sample: below 1 likelier, above 1 more varied",
         1.0,
         above=0,

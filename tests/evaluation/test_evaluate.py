@@ -30,7 +30,7 @@ from tests.evaluation.evaluated import (
 )
 from tests.storage.conftest import flip
 
-GIVEN = {"calibrate_on": (), "lambda_": 0.3, "temperature": 2.0}
+GIVEN = {"calibrate_on": (), "lambda_": 0.3, "knn_temperature": 2.0}
 FRACTIONS = [0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9]
 
 
@@ -326,7 +326,7 @@ def test_a_refused_change_of_settings_leaves_the_results_as_they_were(
     made = evaluate_here(walkable_store.path, tmp_path / "out", texts, **given)
     said = "temperatures was .* or name another folder with --out"
     with Unchanged(made.path), pytest.raises(ConfigMismatch, match=said):
-        evaluate_here(walkable_store.path, made.path, texts, **given | {"temperature": 64.0})
+        evaluate_here(walkable_store.path, made.path, texts, **given | {"knn_temperature": 64.0})
     rows = made.rows
     assert run_report(made.path).rows == rows
 

@@ -13,7 +13,7 @@ from tests.lm.test_source import COMMITS, cached_hub_model
 
 NAME = "someone/tiny-gpt2"
 QUIET = {"workers": 0, "progress": "none"}
-GIVEN = {"methods": "lm,retomaton", "tau": "1,inf", "lambda_": 0.3, "temperature": 2.0, "k": 16}
+GIVEN = {"methods": "lm,retomaton", "tau": "1,inf", "lambda_": 0.3, "knn_temperature": 2.0, "k": 16}
 
 
 @pytest.fixture
