@@ -4,7 +4,7 @@ import dataclasses
 
 from retomaton_dist.cli.command import Command, Invocation
 from retomaton_dist.cli.report import show
-from retomaton_dist.cli.store_argument import add_store, store_of
+from retomaton_dist.cli.store_argument import add_store, readable_store
 from retomaton_dist.settings import PRESETS, EvaluateSettings
 from retomaton_dist.settings.entrances import GROUPS, walk_settings
 
@@ -13,7 +13,8 @@ def run(call: Invocation) -> int:
     """Evaluate, then print the table and where the report is."""
     settings, workers = call.group("evaluate"), call.group("workers")
     call.group("walk")
-    store = store_of(call)
+    store = readable_store(call, "--text", settings.text)
+    readable_store(call, "--calibrate-on", settings.calibrate_on)
     from retomaton_dist.api.evaluate import run_evaluate
 
     fields = {item.name for item in dataclasses.fields(GROUPS["walk"])}

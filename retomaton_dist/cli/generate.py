@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from retomaton_dist.cli.command import Command, Invocation
-from retomaton_dist.cli.store_argument import add_store, store_of
+from retomaton_dist.cli.store_argument import add_store, readable_store
 from retomaton_dist.errors import BadInput
 
 if TYPE_CHECKING:
@@ -33,11 +33,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(call: Invocation) -> int:
     """Generate for every prompt, and say in the end what it took."""
     settings = _with_lines(call).group("generate")
-    chosen, store = call.group("load"), store_of(call)
+    chosen, store = call.group("load"), readable_store(call)
+    prompts = _prompts(settings)
     from retomaton_dist.api.score import load_with
     from retomaton_dist.cli.generated import Shown
 
-    prompts = _prompts(settings)
     lm = load_with(store, chosen)
     print(lm, file=sys.stderr)
     shown = Shown(lm, settings)

@@ -119,17 +119,22 @@ def find_sources(
     """
     if not corpus:
         raise CorpusError("no corpus was named; give files, folders or globs with --corpus")
-    found: dict[Path, tuple[Path, str]] = {}
-    for item in corpus:
-        for path, name in _expand(item):
-            found.setdefault(path.resolve(), (path.absolute(), name))
     sources = []
-    for path, name in found.values():
+    for path, name in find_files(corpus):
         sources.append(_fingerprinted(path, name))
         progress(sources[-1].bytes)
     if not any(source.bytes for source in sources):
         raise CorpusError(f"the corpus is empty: {', '.join(corpus)} holds no byte of text")
     return sources
+
+
+def find_files(corpus: Sequence[str]) -> list[tuple[Path, str]]:
+    """Paths and names of the files, each once; what names none is refused."""
+    found: dict[Path, tuple[Path, str]] = {}
+    for item in corpus:
+        for path, name in _expand(item):
+            found.setdefault(path.resolve(), (path.absolute(), name))
+    return list(found.values())
 
 
 def fingerprint(sources: Sequence[Source]) -> str:
@@ -184,7 +189,9 @@ def _matches(pattern: str) -> Iterator[tuple[Path, str]]:
     names = sorted(glob.glob(os.path.expanduser(pattern), recursive=True))  # noqa: PTH111, PTH207
     paths = [Path(name) for name in names if Path(name).is_file()]
     if not paths:
-        raise CorpusError(f"{pattern}: no such file, folder or glob; check --corpus")
+        raise CorpusError(
+            f"{pattern}: no such file, folder or glob; --corpus takes paths, not text"
+        )
     root = os.path.commonpath([path.parent for path in paths])
     for path in paths:
         yield path, path.relative_to(root).as_posix()

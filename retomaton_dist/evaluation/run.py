@@ -158,13 +158,13 @@ def _texts(prepared: Prepared, out: Path) -> Texts:
     settings = prepared.settings
     text = plan_text("--text", settings.text, out / "text", prepared)
     if prepared.kept is not None and not settings.same_text:
-        check_apart(text, prepared.kept.sources)
+        check_apart(text, prepared.kept.sources, f"calibration {prepared.kept.name!r}: its text")
     if prepared.kept is not None or not settings.calibrate_on:
         return Texts(text, None)
     place = out / "calibration"
     held = plan_text("--calibrate-on", settings.calibrate_on, place, prepared)
     if not settings.same_text:
-        check_apart(text, digests_of(held))
+        check_apart(text, digests_of(held), "--calibrate-on")
     return Texts(text, held)
 
 

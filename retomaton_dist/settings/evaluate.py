@@ -123,7 +123,7 @@ class EvaluateSettings(Settings):
         shown="none",
     )
     lambda_: float | None = option(
-        "weight of the automaton, 0 to 1; auto: calibrated", None, least=0, below=1
+        "weight of the automaton, at least 0 and below 1; auto: calibrated", None, least=0, below=1
     )
     knn_temperature: float | None = option(
         "of the weights of the candidates that are found; auto: calibrated",

@@ -167,7 +167,7 @@ def test_a_file_in_the_stores_place(extract, tmp_path):
     ],
 )
 def test_an_argument_that_is_not_utf_8(command, line):
-    check_refused(command(*line), "\\xe9' is not UTF-8")
+    check_refused(command(*line), "\\xe9", "is not UTF-8")
 
 
 @pytest.mark.parametrize(

@@ -46,6 +46,18 @@ assert main(["extract", "a.store", "--corpus", "a", "--model", "m", "--threads",
     assert heavy_after(code) == "[]"
 
 
+def test_a_store_or_a_text_that_is_not_there_is_refused_as_fast(small_store):
+    code = f"""
+from retomaton_dist.cli import main
+for line in (["eval", "no.store", "--text", "a"], ["generate", "no.store", "--prompt", "a"],
+             ["score", "{small_store.path}", "--text", "/no/where"],
+             ["calibrate", "{small_store.path}", "--on", "/no/where"],
+             ["generate", "{small_store.path}", "--prompts", "/no/where"]):
+    assert main(line) == 2
+"""
+    assert heavy_after(code) == "[]"
+
+
 def test_the_help_shows_every_command_and_how_to_begin(command):
     result = command("--help")
     assert result.returncode == 0

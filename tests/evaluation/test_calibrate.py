@@ -154,7 +154,8 @@ def test_an_evaluation_refuses_what_does_not_fit(store, texts, tmp_path, changed
 
 def test_text_that_was_calibrated_on_is_not_evaluated(store, texts, tmp_path):
     same = {"text": texts["calibrate_on"]}
-    with pytest.raises(BadInput, match="same contents"):
+    said = "calibration 'default': its text .* has the same contents as .*, which is evaluated"
+    with pytest.raises(BadInput, match=said):
         evaluate(store, {**texts, **same}, tmp_path / "out", calibration="default")
 
 
