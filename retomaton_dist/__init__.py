@@ -96,6 +96,11 @@ def open(path: str) -> "StoreReader":  # noqa: A001 - rd.open reads as it should
     return StoreReader.open(path)
 
 
+def __dir__() -> list[str]:
+    """What completion offers: the public names, whether imported yet or not."""
+    return sorted([*__all__, *(name for name in globals() if name.startswith("__"))])
+
+
 def __getattr__(name: str) -> Any:
     if name not in _PLACES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

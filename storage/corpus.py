@@ -240,6 +240,12 @@ class Corpus(WithoutCaches):
             )
         return batch
 
+    @property
+    def sources(self) -> list[dict[str, Any]]:
+        """The files that the corpus was read from: `name`, `path`, `bytes`, `digest`."""
+        rows = range(self._sources.num_rows)
+        return [_row(self.store / SOURCES, self._sources, number) for number in rows]
+
     @cached_property
     def _sources(self) -> pa.RecordBatch:
         return _table(self.store / SOURCES, SOURCE_SCHEMA)

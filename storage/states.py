@@ -95,6 +95,12 @@ class States(WithoutCaches):
     count: int
     datastore: Datastore
 
+    def __repr__(self) -> str:
+        entries = self.datastore.shape.entries
+        return (
+            f"<States {self.folder}: {self.count:,} {self.algorithm} states of {entries:,} entries>"
+        )
+
     @cached_property
     def state_of_entry(self) -> StateNumbers:
         """The state of every entry."""

@@ -33,6 +33,13 @@ class Store:
         folder = Path(path)
         return cls(folder, manifest.read(folder))
 
+    def __repr__(self) -> str:
+        stages = self.manifest.stages
+        entries = stages["tokenize"].facts.get("entries") if "tokenize" in stages else None
+        listed = [name if stage.done else f"{name} (unfinished)" for name, stage in stages.items()]
+        size = f"{entries:,} entries; " if entries else ""
+        return f"<Store {self.path}: {size}{', '.join(listed) or 'empty'}>"
+
     def stage(self, name: str) -> Stage:
         """Return a finished stage, or raise `StageMissing` with the command that finishes it."""
         return self.manifest.require(name, self.path)
@@ -225,6 +232,12 @@ def digest_of_files(listed: Mapping[str, FileDigest]) -> str:
 def _check_free(folder: Path) -> None:
     if "\0" in str(folder):
         raise NotAStore(f"{str(folder)!r}: no path holds a NUL byte; choose another name")
+    try:
+        str(folder).encode()
+    except UnicodeEncodeError:
+        raise NotAStore(
+            f"{os.fsencode(folder)!r}: the path is not UTF-8; choose another name"
+        ) from None
     # One look, because another writer may be making or removing this store right now.
     try:
         names = {path.name for path in folder.iterdir()}

@@ -11,6 +11,11 @@ from retomaton_dist.storage.canonical import Json
 from retomaton_dist.storage.manifest import MANIFEST_NAME, VERSION, Stage
 from retomaton_dist.storage.store import Store
 
+# Of the column of stages.
+NARROWEST = 16
+# Times the average size that makes a state worth a warning: where there are few states, all of them
+# have several percent.
+GIANT = 10
 _FOLDERS = {
     "tokenize": "corpus",
     "extract": "datastore.zarr",
@@ -124,7 +129,8 @@ def as_text(facts: Json) -> str:
 
 def _shown(facts: Json) -> str:
     lines = [str(facts["path"]), *_headline(facts), ""]
-    lines += [_stage_line(name, stage) for name, stage in facts["stages"].items()]
+    width = max([NARROWEST, *map(len, facts["stages"])])
+    lines += [_stage_line(f"{name:<{width}}", stage) for name, stage in facts["stages"].items()]
     lines += [""] + [
         clustering_as_text(name.removeprefix("cluster/"), stage) + "\n"
         for name, stage in facts["stages"].items()
@@ -138,7 +144,7 @@ def _headline(facts: Json) -> list[str]:
     corpus = facts["corpus"] or {}
     rows = {
         "corpus": corpus
-        and f"{corpus['sources']:,} files, {_human(corpus['source_bytes'])}, "
+        and f"{_files(corpus['sources'])}, {_human(corpus['source_bytes'])}, "
         f"first {corpus['first_source']}",
         "model": facts["model"] and f"{facts['model']} ({facts['architecture']})",
         "tokenizer": facts["tokenizer"],
@@ -151,10 +157,14 @@ def _headline(facts: Json) -> list[str]:
     return [f"  {name:<10} {value}" for name, value in rows.items() if value]
 
 
+def _files(count: int) -> str:
+    return "1 file" if count == 1 else f"{count:,} files"
+
+
 def _stage_line(name: str, stage: Json) -> str:
     if stage["status"] == "done":
-        return f"  {name:<16} done     {stage['digest'][:16]}{_about(name, stage['facts'])}"
-    return f"  {name:<16} running  {stage['units_done']:,} of {stage['units']:,} units"
+        return f"  {name} done     {stage['digest'][:16]}{_about(name, stage['facts'])}"
+    return f"  {name} running  {stage['units_done']:,} of {stage['units']:,} units"
 
 
 def _about(name: str, facts: Json) -> str:
@@ -194,5 +204,6 @@ def clustering_as_text(name: str, stage: Json) -> str:
     rows += [
         f"  giant      state {giant['state']} holds {giant['size']:,} entries, {giant['share']:.1%}"
         for giant in facts["giants"]
+        if giant["size"] * facts["states"] >= GIANT * facts["entries"]
     ]
     return "\n".join([*rows, "", textwrap.indent(facts["histogram"], "  ")])

@@ -25,7 +25,7 @@ def evaluate(store: str | Path, **settings: Any) -> Evaluation:
     """Evaluate a text with all methods, and write the report.
 
     Keywords are the flags of `retomaton eval`; `text` is needed, and `calibrate_on` unless
-    `lambda_` and `temperature` are given. The evaluation's `rows` are the points of all curves.
+    `lambda_` and `knn_temperature` are given. The evaluation's `rows` are the points of all curves.
     """
     groups = (EvaluateSettings, WalkSettings, WorkerSettings)
     chosen, walk, workers = split_keywords(groups, settings)

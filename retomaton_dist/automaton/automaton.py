@@ -57,6 +57,13 @@ class Automaton:
         columns = Columns(*(files.column(name) for name in Columns._fields))
         return cls(columns, _codec(files))
 
+    def __repr__(self) -> str:
+        codes = "pq" if isinstance(self.codec.codes, PqCodes) else "fp16"
+        return (
+            f"<Automaton: {self.entries:,} entries in {self.states:,} states, {codes} codes of "
+            f"{self.dimension} dimensions>"
+        )
+
     @property
     def entries(self) -> int:
         """N."""

@@ -36,6 +36,11 @@ class Shown:
         # Characters of the text that are printed already.
         self._printed = 0
 
+    @property
+    def begun(self) -> bool:
+        """Whether any text is finished."""
+        return bool(self._efforts)
+
     def stream(self, prompt: str) -> Callable[[GrownText], None]:
         """Print the prompt, and have every token printed as it comes."""
         print(prompt, end="", flush=True)
@@ -85,15 +90,26 @@ class Shown:
         found = explain(lm, whole, len(text.prompt_tokens), self._settings.sources)
         print(f"\n{LEGEND}")
         print("{:>4}{:>8}{:>8}{:>16}  token".format(*HEAD))
+        pieces = self._pieces(text)
         for place, support in enumerate(found):
-            self._row(text, place, support)
+            self._row(text, place, support, pieces[place])
         print()
 
-    def _row(self, text: Generated, place: int, support: Support) -> None:
+    def _pieces(self, text: Generated) -> list[str]:
+        """What each token adds to the text; a character of several tokens stands with its last."""
+        tokens, shown, pieces = text.prompt_tokens.tolist(), len(text.prompt), []
+        for token in text.tokens.tolist():
+            tokens.append(token)
+            whole = self._lm.tokenizer.decode(tokens)
+            complete = not whole.endswith("\ufffd")
+            pieces.append(repr(whole[shown:]) if complete else "(part of a character)")
+            shown = len(whole) if complete else shown
+        return pieces
+
+    def _row(self, text: Generated, place: int, support: Support, token: str) -> None:
         kind = kind_of(text, place)
         mark = MARKS[kind] + (DRAFTED if text.accepted[place] else "")
         p, lm = (math.exp(logs[place]) for logs in (text.log_p, text.log_lm))
-        token = repr(self._lm.tokenizer.decode([int(text.tokens[place])]))
         alike = f"{support.alike:,} of {support.candidates:,}"
         line = f"{mark:>4}{p:8.3f}{lm:8.3f}{alike:>16}  {token}"
         for source in support.sources or (None,):

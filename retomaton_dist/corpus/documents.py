@@ -123,6 +123,10 @@ def _check_column(schema: Any, column: str, source: Source) -> None:
         raise CorpusError(
             f"{source.path} has no column {column}; it has {', '.join(schema.names)}: use --field"
         )
+    if schema.names.count(column) > 1:
+        raise CorpusError(
+            f"{source.path} has several columns {column}: rename them, or use --field"
+        )
     kind = schema.field(column).type
     if not (types.is_string(kind) or types.is_large_string(kind)):
         raise CorpusError(f"{source.path}: column {column} is {kind}, not text: use --field")

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from retomaton_dist.errors import BadInput
+from retomaton_dist.storage.files import check_plain
 
 
 @dataclass(frozen=True)
@@ -77,10 +78,11 @@ def read_rates(path: str | Path) -> Rates:
     """The rates measured here, but for those that a JSON file has."""
     known = {field.name for field in dataclasses.fields(Rates)}
     try:
+        check_plain(Path(path))
         found = json.loads(Path(path).read_text())
     except OSError as error:
         raise BadInput(f"--rates {path}: cannot be read: {error.strerror}") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise BadInput(f"--rates {path} is not JSON: {error}") from error
     if not isinstance(found, dict) or not found.keys() <= known:
         raise BadInput(f"--rates {path}: must be an object of {', '.join(sorted(known))}")

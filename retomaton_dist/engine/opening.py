@@ -2,8 +2,9 @@
 
 import math
 from collections.abc import Sequence
+from pathlib import Path
 
-from retomaton_dist.errors import BadInput
+from retomaton_dist.errors import BadInput, ModelError
 from retomaton_dist.lm.identity import ModelIdentity, identify
 from retomaton_dist.lm.outline import ModelOutline, outline
 from retomaton_dist.lm.tokenizer import Tokenizer
@@ -23,6 +24,10 @@ def store_model(
     """The model that the store's keys were made with, where it is now; another one is refused."""
     stage = store.stage("extract")
     made = ModelIdentity.from_facts(stage.facts.get("identity"))
+    if place is None and made.revision is None and not Path(made.place).exists():
+        raise ModelError(
+            f"the model of {store.path} is no longer at {made.place}; name its place with --model"
+        )
     spec, tokenizer = identify(
         ModelSettings(
             model=place or made.place,

@@ -22,7 +22,7 @@ from retomaton_dist.evaluation.calibration_pass import calibration_pass, coarse_
 from retomaton_dist.evaluation.prepare import Prepared, prepare
 from retomaton_dist.evaluation.text import TextPlan, digests_of, plan_text
 from retomaton_dist.methods.method import Calibrated
-from retomaton_dist.runtime.progress import say
+from retomaton_dist.runtime.progress import counted, say
 from retomaton_dist.runtime.session import Session
 from retomaton_dist.runtime.threads import torch_limited
 from retomaton_dist.settings import CalibrateSettings, WalkSettings
@@ -156,7 +156,8 @@ def calibrate_on_text(
         return before
     with torch_limited(session.settings.threads):
         scores = scored.scores
-        found = {m.name: m.calibrate(scores, scored.setup) for m in prepared.methods}
+        fitted = counted(prepared.methods, session.settings.progress, "fit", "methods")
+        found = {method.name: method.calibrate(scores, scored.setup) for method in fitted}
     return replace(
         calibration_with(prepared, found, inputs),
         thresholds=scored.thresholds(restarts=prepared.restarts_by_suffix),
@@ -203,7 +204,7 @@ def _asked(prepared: Prepared) -> Json:
     return {
         "methods": [method.name for method in prepared.methods],
         "lambda": settings.lambda_,
-        "temperature": settings.temperature,
+        "temperature": settings.knn_temperature,
         "pointer_weight": prepared.retrieval.settings.pointer_weight,
     }
 

@@ -86,7 +86,7 @@ def coarse_setup(prepared: Prepared) -> Setup:
         {name: tuple(sorted({*taus, math.inf})) for name in automata},
         dict.fromkeys(automata, _coarse_restarts(prepared)),
         weight=settings.lambda_,
-        temperature=settings.temperature,
+        temperature=settings.knn_temperature,
         pointer_weight=prepared.retrieval.settings.pointer_weight,
     )
 
@@ -112,6 +112,6 @@ def _statistics(prepared: Prepared, folder: Path, session: Session) -> TokenStat
 
 def _grid(prepared: Prepared) -> tuple[float, ...]:
     """Temperatures that the calibration text is scored for."""
-    if prepared.settings.temperature is not None:
-        return grid_of(prepared.settings.temperature)
+    if prepared.settings.knn_temperature is not None:
+        return grid_of(prepared.settings.knn_temperature)
     return grid_around(prepared.retrieval.open_automata[prepared.automata[0]].typical_distance)

@@ -164,6 +164,9 @@ def usable_methods(settings: EvaluateSettings, store: Store) -> list[Method]:
     """The methods named, or those that the store has what it takes for."""
     methods = choose_methods(settings.methods)
     stage = store.manifest.stages.get(f"{SUFFIX}{settings.suffixes}")
+    if settings.suffixes != EvaluateSettings.suffixes:
+        # It was asked for by name: methods must not be left out without a word.
+        store.stage(f"{SUFFIX}{settings.suffixes}")
     if settings.methods is None and not settings.no_index and not (stage and stage.done):
         methods = [method for method in methods if not method.uses_suffixes]
     if not settings.no_index:

@@ -130,7 +130,9 @@ def measure_evaluation(
 def _recalibrated(evaluation: Evaluation, listed: Shortlist) -> list[Json]:
     """How much results depend on the calibration text; nothing if constants were given."""
     given = evaluation.settings["evaluate"]
-    if not (evaluation.path / "calibration").exists() or given["lambda_"] or given["temperature"]:
+    # Evaluations of before it had this name call it `temperature`.
+    temperature = given.get("knn_temperature", given.get("temperature"))
+    if not (evaluation.path / "calibration").exists() or given["lambda_"] or temperature:
         return []
     calibration = Scores.open(Store.open(evaluation.path / "calibration"), SWEEP)
     return recalibrate(listed.with_baselines(), calibration)
@@ -152,14 +154,14 @@ def _retrained(evaluation: Evaluation, listed: Shortlist, times: int) -> list[Js
 
 def _scored_for(changed: ReportSettings, temperatures: list[float]) -> ReportSettings:
     """The same with a temperature that the text was scored for, to the digits that are shown."""
-    if changed.temperature is None:
+    if changed.knn_temperature is None:
         return changed
     for degree in temperatures:
-        if math.isclose(degree, changed.temperature, rel_tol=SHOWN_DIGITS):
-            return replace(changed, temperature=degree)
+        if math.isclose(degree, changed.knn_temperature, rel_tol=SHOWN_DIGITS):
+            return replace(changed, knn_temperature=degree)
     grid = ", ".join(f"{degree:.4g}" for degree in temperatures)
     raise BadInput(
-        f"--temperature {changed.temperature:g}: the text was scored for {grid}; choose one"
+        f"--knn-temperature {changed.knn_temperature:g}: the text was scored for {grid}; choose one"
     )
 
 
@@ -169,7 +171,7 @@ def _changed(calibrated: Calibrated, changed: ReportSettings) -> Calibrated:
         return calibrated
     given = {
         "lambda": changed.lambda_,
-        "temperature": changed.temperature,
+        "temperature": changed.knn_temperature,
         "pointer_weight": changed.pointer_weight,
     }
     return replace(calibrated, facts=with_constants(calibrated.facts, given))

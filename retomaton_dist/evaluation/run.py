@@ -39,6 +39,7 @@ from retomaton_dist.evaluation.calibration_pass import (
     needs_foss,
 )
 from retomaton_dist.evaluation.duplicates import look_for_duplicates
+from retomaton_dist.evaluation.folder import folder_of, other_settings_point_to_out
 from retomaton_dist.evaluation.overlap import ChosenText, OverlapPlan
 from retomaton_dist.evaluation.prepare import Prepared, described, prepare
 from retomaton_dist.evaluation.score import ScorePlan, choose_documents
@@ -53,7 +54,7 @@ from retomaton_dist.settings import (
     WalkSettings,
     WorkerSettings,
 )
-from retomaton_dist.stages.runner import check_settings, made_with, run_stage
+from retomaton_dist.stages.runner import made_with, run_stage
 from retomaton_dist.storage import canonical, files
 from retomaton_dist.storage.canonical import Json
 from retomaton_dist.storage.store import Store, StoreWriter, writing
@@ -79,9 +80,10 @@ def run_evaluation(
             made = CalibrateSettings.of_evaluation(settings)
             calibrate_store(store, made, walk, session)
         prepared = prepare(store, settings, walk, session)
-        out = _folder(prepared)
+        out = folder_of(prepared)
         texts = _texts(prepared, out)
-        calibration = _calibration(prepared, texts, out, session)
+        with other_settings_point_to_out():
+            calibration = _calibration(prepared, texts, out, session)
         found, thresholds = calibration.found, calibration.thresholds
         begun = coarse_setup(prepared)
         chosen = _with_restarts(_with_taus(begun, prepared, thresholds), prepared, thresholds)
@@ -91,7 +93,7 @@ def run_evaluation(
             for point in method.points(chosen, found[method.name])
         ]
         temperatures = with_neighbours(temperatures_of(found))
-        with writing(out / "text") as writer:
+        with other_settings_point_to_out(), writing(out / "text") as writer:
             held = _held_out(prepared, texts, out)
             facts = _text_pass(writer, prepared, texts.text, points, temperatures, held, session)
         if read_known(out, calibration.inputs) is None:
@@ -130,26 +132,14 @@ def _texts(prepared: Prepared, out: Path) -> Texts:
     settings = prepared.settings
     text = plan_text("--text", settings.text, out / "text", prepared)
     if prepared.kept is not None and not settings.same_text:
-        check_apart(text, prepared.kept.sources)
+        check_apart(text, prepared.kept.sources, f"calibration {prepared.kept.name!r}: its text")
     if prepared.kept is not None or not settings.calibrate_on:
         return Texts(text, None)
     place = out / "calibration"
     held = plan_text("--calibrate-on", settings.calibrate_on, place, prepared)
     if not settings.same_text:
-        check_apart(text, digests_of(held))
+        check_apart(text, digests_of(held), "--calibrate-on")
     return Texts(text, held)
-
-
-def _folder(prepared: Prepared) -> Path:
-    settings = prepared.settings
-    name = f"{Path(settings.text[0]).name.split('.')[0] or 'text'}-{settings.mode}"
-    out = Path(settings.out or prepared.store.path / "evaluations" / name).resolve()
-    if out.exists() and not out.is_dir():
-        raise BadInput(f"--out {out} is a file; name a folder")
-    known = {"text", "calibration"}
-    if out.exists() and any(out.iterdir()) and not any((out / item).exists() for item in known):
-        raise BadInput(f"--out {out} has other things in it; name a new folder")
-    return out
 
 
 def _with_taus(setup: Setup, prepared: Prepared, thresholds: Thresholds | None) -> Setup:
@@ -225,7 +215,7 @@ def _text_pass(
     passes = _passes(points, live=prepared.settings.mode == "live")
     job = ScoreJob(prepared.reader(corpus), prepared.retrieval, passes, temperatures, keeps)
     plan = ScorePlan(job, documents, prepared.inputs(), session.settings.threads)
-    check_settings(writer, plan)
+    plan.check_begun(writer)
     chosen = {"text": ChosenText(Store.open(writer.path.resolve()), documents)}
     run_stage(writer, OverlapPlan(prepared.store, chosen["text"]), session)
     for other in held.values():

@@ -29,7 +29,7 @@ class LoadRequest:
     foss: float | None = None
     sigma: float | None = None
     lam: float | None = None
-    temperature: float | None = None
+    knn_temperature: float | None = None
 
     def __post_init__(self) -> None:
         if self.method not in METHODS:
@@ -44,8 +44,8 @@ class LoadRequest:
             raise BadInput(f"foss {self.foss:g}: must be at least 0 and at most 1")
         if self.lam is not None and not 0 <= self.lam < 1:
             raise BadInput(f"lam {self.lam:g}: must be at least 0 and below 1")
-        if self.temperature is not None and not 0 < self.temperature < math.inf:
-            raise BadInput(f"temperature {self.temperature:g}: must be above 0")
+        if self.knn_temperature is not None and not 0 < self.knn_temperature < math.inf:
+            raise BadInput(f"knn_temperature {self.knn_temperature:g}: must be above 0")
 
 
 def choose_point(automaton: str, kept: Calibration | None, wanted: LoadRequest) -> CurvePoint:
@@ -142,16 +142,16 @@ def _calibrated(
     method: Method, kept: Calibration | None, wanted: LoadRequest, setup: Setup
 ) -> Calibrated:
     """What was found for the method; constants that are given win."""
-    given: Json = {"lambda": wanted.lam, "temperature": wanted.temperature}
+    given: Json = {"lambda": wanted.lam, "temperature": wanted.knn_temperature}
     if kept is None or (method.name not in kept.found and None not in given.values()):
-        return _given(method, replace(setup, weight=wanted.lam, temperature=wanted.temperature))
+        return _given(method, replace(setup, weight=wanted.lam, temperature=wanted.knn_temperature))
     kept.check(method.name)
     found = kept.found[method.name]
     if all(value is None for value in given.values()):
         return found
     if found.arrays or not found.facts:
         raise BadInput(
-            f"{method.name} takes no lam and no temperature: what it mixes with was learned, or "
+            f"{method.name} takes no lam or knn_temperature: what it mixes with was learned, or "
             f"is the LM alone; choose another method, such as retomaton"
         )
     return replace(found, facts=with_constants(found.facts, given))

@@ -22,6 +22,7 @@ from retomaton_dist.generation.drafts import DraftSource
 from retomaton_dist.generation.growth import Generator, Tokens
 from retomaton_dist.generation.sampling import Choosing
 from retomaton_dist.lm.stepping import Stepper
+from retomaton_dist.settings.generate import MOST_NEW_TOKENS, MOST_TEXTS
 
 if TYPE_CHECKING:
     from retomaton_dist.generation.loaded import RetomatonLM
@@ -58,9 +59,14 @@ class Generating:
     slide: bool = True
 
     def __post_init__(self) -> None:
-        for name in ("max_new_tokens", "num_beams", "num_return_sequences"):
-            if getattr(self, name) < 1:
-                raise BadInput(f"{name} = {getattr(self, name)}: must be 1 or more")
+        bounds = {
+            "max_new_tokens": MOST_NEW_TOKENS,
+            "num_beams": MOST_TEXTS,
+            "num_return_sequences": MOST_TEXTS,
+        }
+        for name, most in bounds.items():
+            if not 1 <= getattr(self, name) <= most:
+                raise BadInput(f"{name} = {getattr(self, name)}: must be 1 to {most:,}")
         if self.num_beams > 1 and self.draft is not None:
             raise BadInput("num_beams with drafting: beams are not drafted; use draft=0")
         if self.num_beams == 1 and self.num_return_sequences > 1 and not self.choosing.do_sample:

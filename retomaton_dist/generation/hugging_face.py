@@ -5,7 +5,8 @@
 What `generate` prepares - logits processors, stopping criteria, beams, copies - works on the
 mixture's scores, which are the LM's logits where the automaton has no share. Random numbers come
 from `seed`, not from torch. `generate` keeps `streamer=` from functions of others: here it is
-called `stream_to=`. What cannot be done as asked is refused.
+called `stream_to=`. What cannot be done as asked is refused, but for `assistant_model=`, which
+`generate` keeps to itself: it changes nothing, since drafts come from the store.
 """
 
 from collections.abc import Callable
@@ -32,6 +33,13 @@ CustomGenerate = Callable[..., Any]
 NOT_OBEYED = {
     "length_penalty": 1.0,
     "early_stopping": False,
+    "num_beam_groups": 1,
+    "diversity_penalty": 0.0,
+    "penalty_alpha": 0.0,
+    "dola_layers": None,
+    "constraints": None,
+    "force_words_ids": None,
+    "prompt_lookup_num_tokens": None,
     "output_scores": False,
     "output_logits": False,
     "output_attentions": False,
@@ -105,7 +113,13 @@ class _Prompts:
             row[1 if begin else 0 :].astype(np.int32)
             for row, begin in zip(rows, begins, strict=True)
         ]
+        if not rows:
+            raise BadInput("input_ids has no rows: give at least one prompt")
         for number, tokens in enumerate(self.tokens):
+            if len(tokens) and not 0 <= tokens.min() <= tokens.max() < lm.lm.vocabulary:
+                raise BadInput(
+                    f"prompt {number} has ids outside the vocabulary: 0 to {lm.lm.vocabulary - 1}"
+                )
             if not len(tokens):
                 raise BadInput(f"prompt {number} is empty: give at least one token to go on from")
 

@@ -165,6 +165,9 @@ class RetomatonLM:
         )
         return generate(self, given, asked, streamer, watch)
 
+    def __repr__(self) -> str:
+        return f"<RetomatonLM: {self}>"
+
     def __str__(self) -> str:
         walk = f", walk {self.point.spec.label}" if self.point.spec else ""
         found = f", calibration {self.calibration!r}" if self.calibration else ""
@@ -181,7 +184,7 @@ def load(
     foss: float | None = None,
     sigma: float | None = None,
     lam: float | None = None,
-    temperature: float | None = None,
+    knn_temperature: float | None = None,
     model: str | None = None,
     device: str | None = None,
     threads: int = 1,
@@ -191,9 +194,9 @@ def load(
 
     The walk is by `tau`, or by the tau that saves the fraction `foss` of the searches on the
     calibration text; by default what the calibration was made for. `calibration` is the newest by
-    default; without any, `lam` and `temperature` must be given, for a method without a network.
+    default; without any, `lam` and `knn_temperature` must be given, for a method without a network.
     """
-    wanted = LoadRequest(method, tau, foss, sigma, lam, temperature)
+    wanted = LoadRequest(method, tau, foss, sigma, lam, knn_temperature)
     opened = Store.open(Path(store).resolve())
     kept = _calibration(opened, calibration, wanted)
     name = choose_automata(automaton, opened)[0]
@@ -215,10 +218,11 @@ def _calibration(store: Store, name: str | None, wanted: LoadRequest) -> Calibra
         return Calibration.open(store, name)
     if names:
         return Calibration.open(store, names[-1])
-    if wanted.method != "lm" and (wanted.lam is None or wanted.temperature is None):
+    if wanted.method != "lm" and (wanted.lam is None or wanted.knn_temperature is None):
         raise BadInput(
             f"{store.path} has no calibration: make one with `retomaton calibrate {store.path} "
-            f"--on TEXT`, or choose a method without a network and give lam and temperature"
+            f"--on TEXT`, or choose a method without a network and give --lambda and "
+            f"--knn-temperature (in Python: lam and knn_temperature)"
         )
     return None
 

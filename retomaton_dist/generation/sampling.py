@@ -49,7 +49,8 @@ class Choosing:
         _check("top_p", self.top_p, 0 < self.top_p <= 1, "above 0, and 1 at most")
         penalty = self.repetition_penalty
         _check("repetition_penalty", penalty, 0 < penalty < math.inf, "above 0")
-        _check("seed", self.seed, 0 <= self.seed < 1 << 63, "a whole number, 0 or more")
+        whole = isinstance(self.seed, int | np.integer)
+        _check("seed", self.seed, whole and 0 <= self.seed < 1 << 63, "a whole number, 0 or more")
 
     @property
     def looks_back(self) -> bool:

@@ -7,7 +7,6 @@ An unknown key is refused with the nearest known one.
 
 import contextlib
 import dataclasses
-import difflib
 import keyword
 import tomllib
 import types
@@ -38,6 +37,7 @@ from retomaton_dist.settings.evaluate import (
 )
 from retomaton_dist.settings.generate import GenerateSettings
 from retomaton_dist.settings.load import LoadSettings, ScoreSettings
+from retomaton_dist.settings.nearest import LONGEST, nearest
 from retomaton_dist.settings.plan import PlanSettings
 from retomaton_dist.settings.reproduce import ReproduceSettings
 from retomaton_dist.settings.train import TrainSettings
@@ -249,8 +249,8 @@ def checked_table(table: Any, group: type[Any], place: str) -> dict[str, Any]:
 
 def _check_known(name: str, known: Sequence[str], place: str) -> None:
     if name not in known:
-        near = difflib.get_close_matches(name, known, n=1, cutoff=0.0)
-        raise BadInput(f"{place}: unknown key {name!r}; the nearest known one is {near[0]!r}")
+        near, shown = nearest(name, known, likeness=0), name[:LONGEST]
+        raise BadInput(f"{place}: unknown key {shown!r}; the nearest known one is {near!r}")
 
 
 def _renamed(value: Any) -> Any:

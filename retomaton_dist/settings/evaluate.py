@@ -126,7 +126,7 @@ class EvaluateSettings(StoreUseSettings):
         "held-out text that lambda, temperature and the networks are fitted on; never the "
         "evaluated one",
         (),
-        shown="none; then --lambda and --temperature are needed",
+        shown="none; then --lambda and --knn-temperature are needed",
     )
     calibration: str | None = option(
         "name of a calibration of the store to use, as `calibrate` made it; with --calibrate-on it "
@@ -153,10 +153,13 @@ class EvaluateSettings(StoreUseSettings):
         shown="none",
     )
     lambda_: float | None = option(
-        "weight of the automaton, 0 to 1; auto: calibrated", None, least=0, below=1
+        "weight of the automaton, at least 0 and below 1; auto: calibrated", None, least=0, below=1
     )
-    temperature: float | None = option(
-        "of the candidates' weights; auto: calibrated", None, above=0, below=float("inf")
+    knn_temperature: float | None = option(
+        "of the weights of the candidates that are found; auto: calibrated",
+        None,
+        above=0,
+        below=float("inf"),
     )
     mode: str = option(
         "sweep: every position is searched once and serves all methods and taus; live: a pass "
@@ -164,7 +167,9 @@ class EvaluateSettings(StoreUseSettings):
         "sweep",
         choices=("sweep", "live"),
     )
-    out: str | None = option("folder of the results", None, shown="STORE/evaluations/TEXT-MODE")
+    out: str | None = option(
+        "folder of the results", None, shown="STORE/evaluations/TEXT-MODE-HASH"
+    )
     positions: int | None = option(
         "evaluate so many positions at most, of documents drawn at random; auto: all",
         None,
@@ -202,7 +207,7 @@ class EvaluateSettings(StoreUseSettings):
             raise BadInput("--verify and --no-verify are each other's opposite: leave one out")
         if self.targets and not (self.calibrate_on or self.calibration):
             raise BadInput("--target-foss is met on held-out text: name some with --calibrate-on")
-        if self.calibration and not (self.lambda_ is None and self.temperature is None):
+        if self.calibration and not (self.lambda_ is None and self.knn_temperature is None):
             raise BadInput("--calibration has its own lambda and temperature: leave those out")
 
     @property
@@ -294,7 +299,7 @@ class ReportSettings(Settings):
     lambda_: float | None = option(
         "weight of all methods without a network", None, least=0, below=1, shown="as calibrated"
     )
-    temperature: float | None = option(
+    knn_temperature: float | None = option(
         "temperature of all methods without a network: one that the text was scored for",
         None,
         above=0,

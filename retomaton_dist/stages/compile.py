@@ -101,6 +101,7 @@ class CompilePlan(Plan[CompileUnit]):
     clustering: str
     codec: str | None
 
+    work_name = "steps"
     merges = True
 
     @property

@@ -113,6 +113,7 @@ class IndexPlan(Plan[IndexUnit]):
     recipe: IndexRecipe
     threads: int
 
+    work_name = "steps"
     # FAISS may find fault with a factory string only when it trains: another may follow.
     undone_by = (BadInput,)
 

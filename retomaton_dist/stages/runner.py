@@ -109,6 +109,12 @@ class Plan(ABC, Generic[Payload]):
         """What the units' completion records are bound to."""
         return content_hash(self.config)
 
+    def check_begun(self, writer: StoreWriter) -> None:
+        """Refuse other settings than those that the stage was begun with, if it ever was."""
+        stage = writer.manifest.stages.get(self.name)
+        if stage is not None:
+            check_config(writer.path, self.name, stage, self.config)
+
     @abstractmethod
     def worker(self) -> Callable[[], UnitWorker[Payload]]:
         """What makes a worker; it is sent to actors."""
@@ -145,6 +151,7 @@ def run_stage(writer: StoreWriter, plan: Plan[Payload], session: Session) -> Sta
     if plan.name not in writer.manifest.stages:
         # Before the stage counts as begun.
         _check_cluster(writer, plan, session)
+    plan.check_begun(writer)
     versions = made_with(plan.gpu)
     _note_versions(writer.manifest.stages.get(plan.name), versions)
     units = len(plan.units)
@@ -163,13 +170,6 @@ def _check_cluster(writer: StoreWriter, plan: Plan[Payload], session: Session) -
     """Refuse what the cluster cannot schedule, and nodes that cannot do the work."""
     crew = session.crew(gpu=plan.gpu)
     session.check_nodes(crew, writer.path.resolve(), plan.reads, plan.loads)
-
-
-def check_settings(writer: StoreWriter, plan: Plan[Payload]) -> None:
-    """Refuse other settings than those that a stage was begun with, if it ever was."""
-    stage = writer.manifest.stages.get(plan.name)
-    if stage is not None:
-        check_config(writer.path, plan.name, stage, plan.config)
 
 
 def _complete(

@@ -17,8 +17,8 @@ from retomaton_dist.corpus.pieces import (
     choose_split,
     plan_units,
 )
-from retomaton_dist.corpus.sources import Source, find_sources, fingerprint
-from retomaton_dist.errors import CorpusError
+from retomaton_dist.corpus.sources import Source, changes, find_sources, fingerprint
+from retomaton_dist.errors import ConfigMismatch, CorpusError
 from retomaton_dist.lm.identity import ModelSpec, load_tokenizer
 from retomaton_dist.lm.tokenizer import Tokenizer
 from retomaton_dist.settings import CorpusSettings, TokenizeSettings
@@ -26,8 +26,10 @@ from retomaton_dist.stages.runner import Done, Plan
 from retomaton_dist.storage import corpus
 from retomaton_dist.storage.canonical import Json
 from retomaton_dist.storage.corpus import TokenisedDocument
+from retomaton_dist.storage.manifest import ELSEWHERE
 from retomaton_dist.storage.records import Record
 from retomaton_dist.storage.sending import WithoutCaches
+from retomaton_dist.storage.store import Store, StoreWriter
 
 STAGE = "tokenize"
 BATCH_CHARACTERS = 1 << 18
@@ -131,6 +133,17 @@ class TokenizePlan(Plan[Pieces]):
             sum(_bytes(source, piece, pieces[piece.source]) for source, piece in unit)
             for unit in self.units
         ]
+
+    def check_begun(self, writer: StoreWriter) -> None:
+        """Of another corpus, say which files came, went or changed."""
+        stage = writer.manifest.stages.get(STAGE)
+        if stage is not None and stage.done and stage.config["corpus"] != self.config["corpus"]:
+            before = Store(writer.path, writer.manifest).corpus().sources
+            raise ConfigMismatch(
+                f"{writer.path} was made from another corpus: {changes(before, self.sources)}. "
+                f"Name the same files, or {ELSEWHERE}"
+            )
+        super().check_begun(writer)
 
     def worker(self) -> Callable[[], "TokenizeWorker"]:
         """Reads and tokenises pieces."""

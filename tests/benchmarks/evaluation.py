@@ -42,7 +42,9 @@ ALONE = WorkerSettings(workers=0, progress="none")
 def make_job(given, folder, session):
     """Tokenise the text; return a job without passes, and the documents to score."""
     settings = EvaluateSettings(text=(given.text,), split=given.split, model=given.model)
-    settings = replace(settings, lambda_=0.5, temperature=8.0, automata="kmeans", index=given.index)
+    settings = replace(
+        settings, lambda_=0.5, knn_temperature=8.0, automata="kmeans", index=given.index
+    )
     prepared = prepare(given.store, settings, PRESETS[given.preset], session)
     planned = plan_text("--text", settings.text, folder, prepared)
     with writing(folder) as writer:

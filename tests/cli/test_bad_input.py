@@ -158,6 +158,31 @@ def test_a_file_in_the_stores_place(extract, tmp_path):
     assert (tmp_path / "new.store").read_text() == "mine"
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        ("inspect", "caf\udce9.store"),
+        ("generate", "a.store", "--prompt", "caf\udce9"),
+        ("generate", "a.store", "--prompt", "x", "--stop", "\udce9"),
+    ],
+)
+def test_an_argument_that_is_not_utf_8(command, line):
+    check_refused(command(*line), "\\xe9", "is not UTF-8")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        ("inspect", "a" * 300),
+        ("report", "a" * 300),
+        ("plan", "--tokens", "1e9", "--model", "./" + "a" * 300),
+        ("serve-index", "a" * 300, "--status"),
+    ],
+)
+def test_a_name_that_no_file_system_takes(command, line):
+    check_refused(command(*line), "aaa")
+
+
 @pytest.mark.slow
 def test_undecodable_bytes_found_by_a_worker_of_a_real_process(tiny_model, tmp_path):
     """It starts a Ray of its own, of which nothing comes through."""

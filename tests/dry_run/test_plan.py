@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -200,3 +201,12 @@ def test_settings_of_stages_that_do_not_fit_are_refused_with_their_table():
         rd.plan(tokens=1000, dimension=64, cluster={"states": 5000})
     with pytest.raises(BadInput, match=r"\[compile\] --code-size 7: keys of 64 numbers cannot"):
         rd.plan(tokens=1000, dimension=64, compile={"code_size": 7})
+
+
+@pytest.mark.timeout(60)
+def test_rates_that_are_a_pipe_or_nested_without_end_are_refused(command, tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "deep").write_text("[" * 100_000)
+    for name, said in (("pipe", "it is a pipe or a device"), ("deep", "is not JSON")):
+        flags = ("--tokens", "1e9", "--dimension", 8, "--rates", tmp_path / name)
+        check_refused(command("plan", *flags), said)

@@ -8,7 +8,7 @@ from retomaton_dist.evaluation.duplicates import read_duplicates
 from retomaton_dist.storage import canonical
 from tests.evaluation.evaluated import evaluate_here
 
-GIVEN = {"methods": "lm", "lambda_": 0.3, "temperature": 2.0}
+GIVEN = {"methods": "lm", "lambda_": 0.3, "knn_temperature": 2.0}
 NEW = "qwertz uiopa sdfgh jklyx cvbnm jumps over lazy foxes quickly bjork gym sphinx"
 
 

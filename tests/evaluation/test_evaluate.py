@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import retomaton_dist as rd
 from retomaton_dist.api.evaluate import run_report
 from retomaton_dist.engine.scores import Scores
 from retomaton_dist.evaluation.results import Evaluation, measure_evaluation
@@ -18,6 +19,7 @@ from retomaton_dist.storage.verify import verify
 from tests.cli.checks import Unchanged
 from tests.conftest import contents
 from tests.evaluation.evaluated import (
+    SETTINGS,
     by_point,
     by_restart,
     evaluate,
@@ -28,7 +30,7 @@ from tests.evaluation.evaluated import (
 )
 from tests.storage.conftest import flip
 
-GIVEN = {"calibrate_on": (), "lambda_": 0.3, "temperature": 2.0}
+GIVEN = {"calibrate_on": (), "lambda_": 0.3, "knn_temperature": 2.0}
 FRACTIONS = [0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9]
 
 
@@ -322,8 +324,9 @@ def test_a_refused_change_of_settings_leaves_the_results_as_they_were(
 ):
     given = {"methods": "lm,knnlm", **GIVEN}
     made = evaluate_here(walkable_store.path, tmp_path / "out", texts, **given)
-    with Unchanged(made.path), pytest.raises(ConfigMismatch, match="temperatures was"):
-        evaluate_here(walkable_store.path, made.path, texts, **given | {"temperature": 64.0})
+    said = "temperatures was .* or name another folder with --out"
+    with Unchanged(made.path), pytest.raises(ConfigMismatch, match=said):
+        evaluate_here(walkable_store.path, made.path, texts, **given | {"knn_temperature": 64.0})
     rows = made.rows
     assert run_report(made.path).rows == rows
 
@@ -399,3 +402,20 @@ def test_scores_that_were_altered_are_refused_before_anything_is_measured(sweep,
     flip(scored, 4 * scored.stat().st_size)
     with pytest.raises(DamagedStore, match=rf"{scored.name}: its contents were altered"):
         measure_evaluation(Evaluation.open(copy))
+
+
+def test_every_text_and_setting_has_a_folder_of_its_own_and_the_same_again_has_the_same(
+    walkable_store, tmp_path
+):
+    store = walkable_store.copy(tmp_path).path
+    given = {**SETTINGS, **GIVEN, "workers": 0, "methods": "lm,retomaton"}
+
+    def folder(text, **changed):
+        path = write_text(tmp_path / text, 8, 4)
+        return rd.evaluate(store, text=str(path), **{**given, **changed}).path.name
+
+    first = folder("notes.test.en")
+    assert first.startswith("notes.test.en-sweep-")
+    made = [first, folder("notes.x.en"), folder("notes.test.en", automata="none")]
+    assert len({*made, folder("a b" * 80)}) == 4
+    assert folder("notes.test.en", verify=True) == first

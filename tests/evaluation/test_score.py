@@ -20,7 +20,7 @@ CHOSEN = {
     "tau": "1,4,inf",
     "mode": "live",
     "lambda_": 0.3,
-    "temperature": 2.0,
+    "knn_temperature": 2.0,
 }
 PASSES = 1 + 3
 

@@ -20,7 +20,7 @@ METHODS = {
     "always": {"tau": float("inf")},
     "suffixes": {"method": "retomaton+suffix", "sigma": 2.0},
     "knnlm": {"method": "knnlm", "tau": None},
-    "lm": {"method": "lm", "tau": None, "lam": None, "temperature": None},
+    "lm": {"method": "lm", "tau": None, "lam": None, "knn_temperature": None},
 }
 
 

@@ -6,7 +6,7 @@ from retomaton_dist.storage.store import Store
 from tests.conftest import contents
 from tests.evaluation.evaluated import evaluate_here, score_digest, write_text
 
-CHOSEN = {"methods": "lm,knnlm,retomaton", "lambda_": 0.3, "temperature": 2.0}
+CHOSEN = {"methods": "lm,knnlm,retomaton", "lambda_": 0.3, "knn_temperature": 2.0}
 
 
 def settings(store, text, out):
@@ -17,7 +17,7 @@ def settings(store, text, out):
         out = "{out}"
         methods = "{CHOSEN["methods"]}"
         lambda = {CHOSEN["lambda_"]}
-        temperature = {CHOSEN["temperature"]}
+        knn-temperature = {CHOSEN["knn_temperature"]}
         tau = "1,4,inf"
         [walk]
         k = 32

@@ -28,7 +28,7 @@ def id_in(done):
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ((), "choose one of build, eval, serve-index, reproduce, doctor with its flags, list"),
+        ((), "choose one of build, calibrate, eval, score, serve-index, reproduce, doctor with"),
         (("bild",), "submit bild: choose one of"),
         (("stop",), "submit stop: choose one of"),
         (("build", "a.store", "--corpus", "/a", "--model", "m"), "store a.store: a job's working"),
@@ -37,6 +37,9 @@ def id_in(done):
         (("build", "/a.store", "--corpus", "/a", "--model", "m", "--threads", "0"), "--threads 0"),
         (("build", "/a.store", "--corpus", "/a", "--model", "m", "--addr", "x"), "--address out"),
         (("eval", "/a.store", "--text", "/t", "--calibrate-on", "c"), "--calibrate-on c: a job's"),
+        (("calibrate", "/a.store", "--on", "c"), "--on c: a job's working"),
+        (("score", "/a.store", "--text", "t"), "--text t: a job's working"),
+        (("score", "/a.store", "--text", "/t", "--out", "o.parquet"), "--out o.parquet: a job's"),
         (("doctor", "a.store"), "store a.store: a job's working"),
         (("build", "--config", "/no/such.toml"), "cannot read --config /no/such.toml"),
     ],

@@ -191,3 +191,10 @@ def test_every_setting_has_help():
 def test_a_nul_byte_in_a_name_or_path_is_refused(group, given):
     with pytest.raises(BadInput, match="NUL byte"):
         make_group(GROUPS[group], given)
+
+
+def test_temperature_is_that_of_drawing_wherever_it_is_a_setting():
+    """As in transformers; that of the candidates' weights has a name of its own."""
+    named = [name for name, group in GROUPS.items() if "temperature" in group.__annotations__]
+    assert named == ["generate"]
+    assert all("knn_temperature" in GROUPS[name].__annotations__ for name in ("evaluate", "load"))

@@ -137,6 +137,13 @@ def test_another_config_is_refused_and_each_difference_named(tmp_path, changed, 
     )
 
 
+@pytest.mark.parametrize("name", ["cluster/kmeans", "index/default", "compile/a", "calibrate/b"])
+def test_of_what_has_a_name_there_may_be_two(tmp_path, name):
+    own = name.split("/")[1]
+    with pytest.raises(ConfigMismatch, match=f"old settings, or keep both: --name {own}-2"):
+        manifest.check_config(tmp_path, name, Stage("done", {"k": 1}, 1), {"k": 2})
+
+
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-2, 2) | st.sampled_from(["", "a"]),
     lambda inner: (
