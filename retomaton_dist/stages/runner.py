@@ -22,13 +22,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from retomaton_dist.errors import DamagedStore
 from retomaton_dist.lm.identity import ModelSpec
 from retomaton_dist.runtime.progress import say, showing
 from retomaton_dist.runtime.session import Session
-from retomaton_dist.storage import records
+from retomaton_dist.storage import files, records
 from retomaton_dist.storage.canonical import Json, content_hash
 from retomaton_dist.storage.datastore import Shape
 from retomaton_dist.storage.files import FileDigest
@@ -186,6 +186,8 @@ def _complete(
             plan.prepare()
         plan.lead(session)
         _run_units(writer, plan, plan.to_do(missing), session)
+        # A worker that was cut off may come back when the stage is done, or the next at work.
+        writer.lock.renew_token()
     units = [writer.record(plan.name, unit) for unit in range(len(plan.units))]
     if plan.merges:
         _check_parts(writer, plan.name, units)
@@ -211,9 +213,7 @@ def _run_units(
     if not missing:
         return
     _check_cluster(writer, plan, session)
-    attempt = writer.manifest.stages[plan.name].attempt
-    ticket = Ticket(writer.path.resolve(), writer.token, plan.name, plan.config_hash, attempt)
-    make = partial(Recorder, ticket, plan.worker())
+    make = partial(Recorder, ticket_for(writer, plan), plan.worker())
     before = sum(plan.work) - sum(plan.work[unit] for unit in missing)
     mode, summed = session.settings.progress, dict[str, float]()
     with (
@@ -237,6 +237,17 @@ class Ticket:
     config_hash: str
     attempt: int
 
+    def check(self) -> None:
+        """Refuse to write if the run was replaced, or has finished the stage."""
+        check_held(self.store, self.token)
+
+
+def ticket_for(writer: StoreWriter, plan: Plan[Any]) -> Ticket:
+    """The ticket of workers that do units of a stage that was begun."""
+    attempt = writer.manifest.stages[plan.name].attempt
+    store, token = writer.path.resolve(), writer.lock.token
+    return Ticket(store, token, plan.name, plan.config_hash, attempt)
+
 
 class Recorder(Generic[Payload]):
     """Declares units done, in the actor that has just made them durable."""
@@ -245,12 +256,12 @@ class Recorder(Generic[Payload]):
         self._ticket, self._worker = ticket, make()
 
     def run(self, unit: tuple[int, Payload]) -> dict[str, float]:
-        """Do the unit, then write its record, unless its run was replaced; return its counts."""
-        number, payload = unit
-        done, ticket = self._worker.run(number, payload), self._ticket
-        record = Record(number, ticket.config_hash, done.files, done.facts, ticket.attempt)
-        check_held(ticket.store, ticket.token)
-        records.write(ticket.store, ticket.stage, record)
+        """Do the unit, then write its record; return its counts."""
+        (number, payload), ticket = unit, self._ticket
+        with files.fenced(ticket.check):
+            done = self._worker.run(number, payload)
+            record = Record(number, ticket.config_hash, done.files, done.facts, ticket.attempt)
+            records.write(ticket.store, ticket.stage, record)
         return done.counts
 
 
