@@ -213,7 +213,8 @@ def _run_units(
     if not missing:
         return
     _check_cluster(writer, plan, session)
-    make = partial(Recorder, ticket_for(writer, plan), plan.worker())
+    ticket = ticket_for(writer, plan)
+    make, recorded = partial(Recorder, ticket, plan.worker()), ticket.recorded()
     before = sum(plan.work) - sum(plan.work[unit] for unit in missing)
     mode, summed = session.settings.progress, dict[str, float]()
     with (
@@ -222,9 +223,12 @@ def _run_units(
     ):
         for group in plan.rounds:
             numbers = [unit for unit in group if unit in missing]
-            for (unit, _), counts in pool.run([(n, plan.units[n]) for n in numbers], numbers):
-                summed = {name: summed.get(name, 0) + value for name, value in counts.items()}
-                progress.advance(plan.work[unit], plan.shown(summed, progress.seconds))
+            units = [(number, plan.units[number]) for number in numbers]
+            for (unit, _), counts in pool.run(units, numbers, recorded):
+                for name, value in (counts or {}).items():
+                    summed[name] = summed.get(name, 0) + value
+                shown = plan.shown(summed, progress.seconds) if summed else {}
+                progress.advance(plan.work[unit], shown)
 
 
 @dataclass(frozen=True)
@@ -240,6 +244,13 @@ class Ticket:
     def check(self) -> None:
         """Refuse to write if the run was replaced, or has finished the stage."""
         check_held(self.store, self.token)
+
+    def recorded(self) -> Callable[[tuple[int, Any]], bool]:
+        """What tells of a unit whether it was done since; some are done again though recorded."""
+        before = records.finished(self.store, self.stage, self.attempt)
+        return lambda unit: (
+            unit[0] not in before and records.exists(self.store, self.stage, unit[0], self.attempt)
+        )
 
 
 def ticket_for(writer: StoreWriter, plan: Plan[Any]) -> Ticket:
