@@ -26,8 +26,8 @@ from retomaton_dist.settings import WalkSettings
 from retomaton_dist.stages.runner import Done
 from retomaton_dist.storage.canonical import Json
 from retomaton_dist.storage.checked import check_stage
+from retomaton_dist.storage.pickling import PicklesFieldsOnly
 from retomaton_dist.storage.scores import ScoreWriter
-from retomaton_dist.storage.sending import WithoutCaches
 from retomaton_dist.storage.store import Store
 
 CAPS = ("states", "candidates", "empty")
@@ -49,7 +49,7 @@ class Pass:
 
 
 @dataclass(frozen=True)
-class Retrieval(WithoutCaches):
+class Retrieval(PicklesFieldsOnly):
     """What is walked, searched and looked up in; opened where it is used, shared by all who do.
 
     Without `index` nothing is searched, without `suffixes` nothing looked up.

@@ -35,8 +35,8 @@ from retomaton_dist.storage.files import FileDigest
 from retomaton_dist.storage.lock import check_held
 from retomaton_dist.storage.manifest import Stage, check_config
 from retomaton_dist.storage.records import Record
-from retomaton_dist.storage.sound import problems_of
 from retomaton_dist.storage.store import StoreWriter
+from retomaton_dist.storage.verified_files import problems_of
 
 Payload = TypeVar("Payload")
 Given = TypeVar("Given", contravariant=True)

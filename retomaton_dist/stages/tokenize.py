@@ -26,8 +26,8 @@ from retomaton_dist.stages.runner import Done, Plan
 from retomaton_dist.storage import corpus
 from retomaton_dist.storage.canonical import Json
 from retomaton_dist.storage.corpus import TokenisedDocument
+from retomaton_dist.storage.pickling import PicklesFieldsOnly
 from retomaton_dist.storage.records import Record
-from retomaton_dist.storage.sending import WithoutCaches
 
 STAGE = "tokenize"
 BATCH_CHARACTERS = 1 << 18
@@ -37,7 +37,7 @@ Pieces = list[tuple[Source, Piece]]
 
 
 @dataclass(frozen=True)
-class TextTokenizer(WithoutCaches):
+class TextTokenizer(PicklesFieldsOnly):
     """Turns pieces of text into tokenised documents; `end` is the token put behind each of them."""
 
     split: Split
