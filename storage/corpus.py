@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from retomaton_dist.storage import columns
 from retomaton_dist.storage.errors import DamagedStore
 from retomaton_dist.storage.files import FileDigest
-from retomaton_dist.storage.sending import WithoutCaches
+from retomaton_dist.storage.pickling import PicklesFieldsOnly
 
 FOLDER = "corpus"
 TOKENS = f"{FOLDER}/tokens.arrow"
@@ -125,7 +125,7 @@ def _merge_documents(parts: Iterable[Path]) -> pa.RecordBatch:
 
 
 @dataclass(frozen=True)
-class Corpus(WithoutCaches):
+class Corpus(PicklesFieldsOnly):
     """Read access to a tokenised corpus: memory-mapped, nothing loaded.
 
     `prefix` is the token that the model reads before a document, or None; `vocabulary` is the

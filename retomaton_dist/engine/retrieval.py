@@ -16,12 +16,12 @@ from retomaton_dist.runtime.search_service import SearchService
 from retomaton_dist.search.searcher import Searcher, open_searcher
 from retomaton_dist.settings import WalkSettings
 from retomaton_dist.storage.checked import check_stage
-from retomaton_dist.storage.sending import WithoutCaches
+from retomaton_dist.storage.pickling import PicklesFieldsOnly
 from retomaton_dist.storage.store import Store
 
 
 @dataclass(frozen=True)
-class Retrieval(WithoutCaches):
+class Retrieval(PicklesFieldsOnly):
     """Names of automata and indexes of a store, and how they are used; can be sent to workers.
 
     Without `index` nothing is searched, without `suffixes` nothing looked up.

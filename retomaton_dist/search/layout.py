@@ -21,8 +21,8 @@ from retomaton_dist.storage.shaped import (
     is_text,
     is_whole,
 )
-from retomaton_dist.storage.sound import problems_of
 from retomaton_dist.storage.store import Store
+from retomaton_dist.storage.verified_files import problems_of
 
 FOLDER = "index"
 FORMAT = "retomaton-index"

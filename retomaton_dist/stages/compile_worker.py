@@ -19,7 +19,7 @@ from retomaton_dist.storage.automaton import AutomatonShape
 from retomaton_dist.storage.codec import BOOKS, CODES, CodecFiles
 from retomaton_dist.storage.files import FileDigest
 from retomaton_dist.storage.guarded import GuardedReader
-from retomaton_dist.storage.sending import WithoutCaches
+from retomaton_dist.storage.pickling import PicklesFieldsOnly
 from retomaton_dist.storage.states import States
 from retomaton_dist.storage.store import Store
 from retomaton_dist.storage.windows import Windows
@@ -44,7 +44,7 @@ class CompileUnit:
 
 
 @dataclass(frozen=True)
-class Blueprint(WithoutCaches):
+class Blueprint(PicklesFieldsOnly):
     """What is compiled from what, `unit_entries` at a time; `codec` is None for fp16."""
 
     store: Store

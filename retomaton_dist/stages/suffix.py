@@ -30,8 +30,8 @@ from retomaton_dist.storage import columns, preallocated, suffixes
 from retomaton_dist.storage.canonical import Json
 from retomaton_dist.storage.corpus import DOCUMENTS, TOKENS, Corpus
 from retomaton_dist.storage.guarded import GuardedReader
+from retomaton_dist.storage.pickling import PicklesFieldsOnly
 from retomaton_dist.storage.records import Record
-from retomaton_dist.storage.sending import WithoutCaches
 from retomaton_dist.storage.store import Store
 from retomaton_dist.storage.suffixes import SuffixShape
 
@@ -54,7 +54,7 @@ class SuffixUnit:
 
 
 @dataclass(frozen=True)
-class SuffixPlan(Plan[SuffixUnit], WithoutCaches):
+class SuffixPlan(Plan[SuffixUnit], PicklesFieldsOnly):
     """A corpus, and the suffix index that it is to have."""
 
     store: Store

@@ -27,8 +27,8 @@ from retomaton_dist.storage import corpus
 from retomaton_dist.storage.canonical import Json
 from retomaton_dist.storage.corpus import TokenisedDocument
 from retomaton_dist.storage.manifest import ELSEWHERE
+from retomaton_dist.storage.pickling import PicklesFieldsOnly
 from retomaton_dist.storage.records import Record
-from retomaton_dist.storage.sending import WithoutCaches
 from retomaton_dist.storage.store import Store, StoreWriter
 
 STAGE = "tokenize"
@@ -39,7 +39,7 @@ Pieces = list[tuple[Source, Piece]]
 
 
 @dataclass(frozen=True)
-class TextTokenizer(WithoutCaches):
+class TextTokenizer(PicklesFieldsOnly):
     """Turns pieces of text into tokenised documents; `end` is the token put behind each of them."""
 
     split: Split

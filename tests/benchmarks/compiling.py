@@ -31,7 +31,7 @@ from retomaton_dist.runtime.session import Session
 from retomaton_dist.settings import WorkerSettings
 from retomaton_dist.stages.compile import CompilePlan
 from retomaton_dist.stages.compile_worker import Blueprint
-from retomaton_dist.stages.runner import Recorder, Ticket, made_with, run_stage
+from retomaton_dist.stages.runner import Recorder, made_with, run_stage, ticket_for
 from retomaton_dist.storage import codec, columns, datastore, records, states
 from retomaton_dist.storage.automaton import AutomatonShape
 from retomaton_dist.storage.canonical import content_hash
@@ -116,8 +116,7 @@ def do_units(writer, plan, workers):
     """Have threads do all units, round after round; the stage is not finished then."""
     writer.begin(plan.name, plan.config, len(plan.units), made_with(plan.gpu))
     plan.prepare()
-    ticket = Ticket(writer.path.resolve(), writer.token, plan.name, plan.config_hash, 0)
-    recorder = Recorder(ticket, plan.worker())
+    recorder = Recorder(ticket_for(writer, plan), plan.worker())
     with ThreadPoolExecutor(workers) as pool:
         for numbers in plan.rounds:
             list(pool.map(recorder.run, [(number, plan.units[number]) for number in numbers]))

@@ -13,10 +13,10 @@ import pytest
 from ray.exceptions import ObjectLostError, RayTaskError
 
 from retomaton_dist.errors import ClusterError, ModelError, OutOfMemory, WorkerLost
-from retomaton_dist.runtime import pool as pool_module
+from retomaton_dist.runtime import ray_pool as pool_module
 from retomaton_dist.runtime.actors import ATTEMPTS, Actors
 from retomaton_dist.runtime.cluster import Crew
-from retomaton_dist.runtime.pool import IN_FLIGHT, Pool
+from retomaton_dist.runtime.ray_pool import IN_FLIGHT, RayPool
 from retomaton_dist.runtime.threads import thread_environment
 from tests.runtime import workers
 from tests.runtime.workers import marks, pids
@@ -33,13 +33,16 @@ def crew(count=2, cpus=0.5, threads=1):
 @contextlib.contextmanager
 def pool_of(make, size, seconds=PATIENCE, on_ready=lambda: None):
     """A pool with actors of its own, which end with the block as a session's would."""
-    with contextlib.closing(Actors(size)) as actors, Pool(actors, make, seconds, on_ready) as pool:
+    with (
+        contextlib.closing(Actors(size)) as actors,
+        RayPool(actors, make, seconds, on_ready) as pool,
+    ):
         yield pool
 
 
-def work_off(make, units, count=1, numbers=None, **options):
+def work_off(make, units, count=1, numbers=None, recorded=None, **options):
     with pool_of(make, crew(count), **options) as pool:
-        return list(pool.run(units, numbers))
+        return list(pool.run(units, numbers, recorded))
 
 
 def wait_for(condition, what):
@@ -97,7 +100,7 @@ def test_actors_stay_for_the_next_pool_and_do_other_work(tmp_path):
     with contextlib.closing(Actors(crew(1))) as actors:
         for folder in folders:
             folder.mkdir()
-            with Pool(actors, partial(workers.Doubler, folder), PATIENCE) as pool:
+            with RayPool(actors, partial(workers.Doubler, folder), PATIENCE) as pool:
                 assert sorted(pool.run(range(3))) == [(0, 0), (1, 2), (2, 4)]
     assert pids(folders[0]) == pids(folders[1])
 
@@ -105,7 +108,7 @@ def test_actors_stay_for_the_next_pool_and_do_other_work(tmp_path):
 def test_an_actor_lets_go_of_every_worker_that_it_had():
     with contextlib.closing(Actors(crew(1))) as actors:
         for _ in range(3):
-            with Pool(actors, workers.Circle, PATIENCE) as pool:
+            with RayPool(actors, workers.Circle, PATIENCE) as pool:
                 assert list(pool.run(["how many?"])) == [("how many?", 1)]
 
 
@@ -114,7 +117,7 @@ def test_an_actor_that_died_between_two_pools_is_replaced(tmp_path):
     with contextlib.closing(Actors(crew(1))) as actors:
         for folder in folders:
             folder.mkdir()
-            with Pool(actors, partial(workers.Doubler, folder), PATIENCE) as pool:
+            with RayPool(actors, partial(workers.Doubler, folder), PATIENCE) as pool:
                 assert sorted(pool.run(range(3))) == [(0, 0), (1, 2), (2, 4)]
             os.kill(min(pids(folder)), signal.SIGKILL)
     assert pids(folders[0]).isdisjoint(pids(folders[1]))
@@ -236,6 +239,27 @@ def test_others_do_the_work_of_an_actor_that_cannot_be_replaced(ray_local, tmp_p
         thread.join()
         ray_local.kill(rival)
     assert sorted(found) == [(unit, 2 * unit) for unit in range(8)]
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_unit_that_is_recorded_is_done_although_its_answer_never_arrives(
+    tmp_path, monkeypatch, capfd, count
+):
+    """As behind a wall between this host and the worker's; whoever is behind it is replaced."""
+    monkeypatch.setattr(pool_module, "RECORD_SECONDS", 0.2)
+    monkeypatch.setattr(pool_module, "ANSWER_SECONDS", 1.0)
+
+    def recorded(unit):
+        return unit in marks(tmp_path)
+
+    found = work_off(partial(workers.Unheard, tmp_path, 2), range(6), count, recorded=recorded)
+    results = dict(found)
+    assert sorted(results) == list(range(6))
+    assert results[2] is None
+    # Answers from before may still have been on their way when their worker fell silent.
+    assert all(results[unit] == 2 * unit for unit in (3, 4, 5))
+    assert marks(tmp_path) == list(range(6)), "no unit was done twice"
+    assert "a worker does not answer" in capfd.readouterr().err
 
 
 def test_an_error_of_the_system_arrives_as_itself(tmp_path):

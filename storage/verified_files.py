@@ -1,9 +1,10 @@
-"""Which files were found sound, remembered as long as they do not change.
+"""A cache of verified files: which were found to have their digests, and have not changed since.
 
 A file is read whole, for its digest, before anything is made of it: once per process, and once per
 machine if several processes read it, as workers do. It is the same as long as its inode, size and
 times of change are; nobody can set a ctime back. What has changed just now is not remembered: a
-second change might bear the same time.
+second change might bear the same time. Clocks of hosts may differ: a file whose times have stayed
+the same for a while, by this machine's own count, is remembered too.
 """
 
 import contextlib
@@ -15,6 +16,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import astuple, dataclass, replace
 from pathlib import Path
 
 from retomaton_dist.storage import files
@@ -30,18 +32,39 @@ PAUSE_SECONDS = 0.05
 KEPT = 512
 
 Stamp = tuple[int, ...]
-Memory = dict[str, list[object]]
-_SOUND: dict[str, list[object]] = {}
+
+
+@dataclass(frozen=True)
+class FileVerified:
+    """A file as it was first seen, at `since` by the machine's count, and its digest once read."""
+
+    stamp: Stamp
+    since: int
+    digest: str = ""
+
+    @property
+    def settled(self) -> bool:
+        """Whether a change from now on would bear another time than the last one."""
+        by_clock = time.time_ns() - max(self.stamp[-2:])
+        return max(by_clock, time.monotonic_ns() - self.since) > SETTLED_NS
+
+
+_CACHE: dict[str, FileVerified] = {}
 
 
 def problem_of(path: Path, expected: FileDigest) -> str | None:
-    """What is wrong with a file, or None; one that was sound and has not changed stays so."""
+    """What is wrong with a file, or None; one that was verified and has not changed stays so."""
     name, stamp = str(path.absolute()), _stamp(path)
-    if stamp is not None and _SOUND.get(name) == [*stamp, expected.digest]:
+    if stamp is None:
+        return files.problem_of(path, expected)
+    known = _CACHE.get(name)
+    if known is None or known.stamp != stamp:
+        known = _CACHE[name] = FileVerified(stamp, time.monotonic_ns())
+    if known.digest == expected.digest:
         return None
-    problem = files.problem_of(path, expected)
-    if problem is None and stamp is not None and _settled(stamp) and stamp == _stamp(path):
-        _SOUND[name] = [*stamp, expected.digest]
+    settled, problem = known.settled, files.problem_of(path, expected)
+    if problem is None and settled and stamp == _stamp(path):
+        _CACHE[name] = replace(known, digest=expected.digest)
     return problem
 
 
@@ -50,21 +73,21 @@ def problems_of(group: str, listed: Mapping[Path, FileDigest]) -> dict[Path, str
 
     `group` is a name for all of them, such as the path of their folder.
     """
-    if all(_known(path, expected) for path, expected in listed.items()):
+    if all(_is_verified(path, expected) for path, expected in listed.items()):
         return {}
-    with _machine_memory(group) as memory:
-        _SOUND.update(memory)
+    with _machine_cache(group) as shared:
+        _CACHE.update(shared)
         with ThreadPoolExecutor(THREADS) as pool:
             found = dict(zip(listed, pool.map(problem_of, listed, listed.values()), strict=True))
         names = [str(path.absolute()) for path in listed]
-        memory.clear()
-        memory.update({name: _SOUND[name] for name in names if name in _SOUND})
+        shared.clear()
+        shared.update({name: _CACHE[name] for name in names if name in _CACHE})
     return {path: problem for path, problem in found.items() if problem is not None}
 
 
-def _known(path: Path, expected: FileDigest) -> bool:
-    stamp = _stamp(path)
-    return stamp is not None and _SOUND.get(str(path.absolute())) == [*stamp, expected.digest]
+def _is_verified(path: Path, expected: FileDigest) -> bool:
+    known = _CACHE.get(str(path.absolute()))
+    return known is not None and (known.stamp, known.digest) == (_stamp(path), expected.digest)
 
 
 def _stamp(path: Path) -> Stamp | None:
@@ -75,34 +98,31 @@ def _stamp(path: Path) -> Stamp | None:
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
-def _settled(stamp: Stamp) -> bool:
-    return max(stamp[-2:]) < time.time_ns() - SETTLED_NS
-
-
 @contextlib.contextmanager
-def _machine_memory(group: str) -> Iterator[Memory]:
-    """What processes of this machine and user found sound of a group; one at a time looks.
+def _machine_cache(group: str) -> Iterator[dict[str, FileVerified]]:
+    """What processes of this machine and user know of a group of files; one at a time looks.
 
     It only saves time: where there is no such folder, or it is not ours alone, nothing is lost.
     """
-    folder = memory_folder()
+    folder = cache_folder()
     if folder is None:
         yield {}
         return
-    path = folder / f"{hashlib.sha256(group.encode()).hexdigest()[:32]}.json"
+    path = folder / f"{hashlib.sha256(os.fsencode(group)).hexdigest()[:32]}.json"
     with _taking_turns(path):
-        memory = _read(path)
-        yield memory
+        shared = _read(path)
+        yield shared
         with contextlib.suppress(OSError):
             temporary = path.with_suffix(f".{os.getpid()}")
-            temporary.write_text(json.dumps(memory))
+            listed = {name: astuple(entry) for name, entry in shared.items()}
+            temporary.write_text(json.dumps(listed))
             temporary.replace(path)
             _forget_oldest(folder)
 
 
-def memory_folder() -> Path | None:
-    """Where this machine's memory lies; None if it cannot be had, or is not ours alone."""
-    folder = Path(tempfile.gettempdir()) / f"retomaton-sound-{os.geteuid()}"
+def cache_folder() -> Path | None:
+    """Where this machine's cache lies; None if it cannot be had, or is not ours alone."""
+    folder = Path(tempfile.gettempdir()) / f"retomaton-verified-{os.geteuid()}"
     try:
         folder.mkdir(mode=0o700, exist_ok=True)
         found = folder.lstat()
@@ -128,12 +148,15 @@ def _taking_turns(path: Path) -> Iterator[None]:
         yield
 
 
-def _read(path: Path) -> Memory:
+def _read(path: Path) -> dict[str, FileVerified]:
     try:
-        found = json.loads(path.read_bytes())
-    except (OSError, ValueError):
+        listed = json.loads(path.read_bytes()).items()
+        return {
+            name: FileVerified(tuple(map(int, stamp)), int(since), str(digest))
+            for name, (stamp, since, digest) in listed
+        }
+    except (OSError, ValueError, TypeError, AttributeError):
         return {}
-    return found if isinstance(found, dict) else {}
 
 
 def _forget_oldest(folder: Path) -> None:

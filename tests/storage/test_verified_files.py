@@ -3,10 +3,11 @@
 import os
 import subprocess
 import sys
+import time
 
 import pytest
 
-from retomaton_dist.storage import files, sound
+from retomaton_dist.storage import files, verified_files
 from retomaton_dist.storage.checked import check_stage
 from retomaton_dist.storage.errors import DamagedStore
 from retomaton_dist.storage.store import Store
@@ -19,22 +20,22 @@ LONG_AGO = 1_000_000_000
 @pytest.fixture(autouse=True)
 def memory(tmp_path, monkeypatch):
     """A machine and a process that remember nothing yet."""
-    monkeypatch.setattr(sound.tempfile, "tempdir", str(tmp_path))
-    monkeypatch.setattr(sound, "_SOUND", {})
-    return tmp_path / f"retomaton-sound-{os.geteuid()}"
+    monkeypatch.setattr(verified_files.tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(verified_files, "_CACHE", {})
+    return tmp_path / f"retomaton-verified-{os.geteuid()}"
 
 
 @pytest.fixture
 def settled(monkeypatch):
     """Have every file count as changed long ago: a test cannot wait for that."""
-    monkeypatch.setattr(sound, "SETTLED_NS", -LONG_AGO)
+    monkeypatch.setattr(verified_files, "SETTLED_NS", -LONG_AGO)
 
 
 def reads_of(monkeypatch):
     """Paths that are read whole, as they are."""
     seen, real = [], files.problem_of
     monkeypatch.setattr(
-        sound.files,
+        verified_files.files,
         "problem_of",
         lambda path, expected: (seen.append(path), real(path, expected))[1],
     )
@@ -66,41 +67,69 @@ def test_a_flipped_bit_is_refused_with_the_file_and_what_to_do(store_copy, stage
 
 def test_what_was_sound_is_not_read_again_until_it_changes(tmp_path, settled, monkeypatch):
     listed, seen = made(tmp_path / "a"), reads_of(monkeypatch)
-    assert sound.problems_of("a", listed) == {}
+    assert verified_files.problems_of("a", listed) == {}
     assert sorted(seen) == sorted(listed)
-    assert sound.problems_of("a", listed) == {}
+    assert verified_files.problems_of("a", listed) == {}
     assert len(seen) == 3
     flip(tmp_path / "a/f1", 77)
-    assert sound.problems_of("a", listed) == {tmp_path / "a/f1": "its contents were altered"}
+    assert verified_files.problems_of("a", listed) == {
+        tmp_path / "a/f1": "its contents were altered"
+    }
 
 
 def test_a_time_that_was_set_back_hides_nothing(tmp_path, settled):
     listed = made(tmp_path / "a")
-    assert sound.problems_of("a", listed) == {}
+    assert verified_files.problems_of("a", listed) == {}
     before = (tmp_path / "a/f2").stat()
     flip(tmp_path / "a/f2", 77)
     os.utime(tmp_path / "a/f2", ns=(before.st_atime_ns, before.st_mtime_ns))
-    assert list(sound.problems_of("a", listed)) == [tmp_path / "a/f2"]
+    assert list(verified_files.problems_of("a", listed)) == [tmp_path / "a/f2"]
 
 
 def test_what_has_just_changed_is_read_again_a_second_change_might_bear_the_same_time(
     tmp_path, monkeypatch
 ):
     listed, seen = made(tmp_path / "a"), reads_of(monkeypatch)
-    sound.problems_of("a", listed)
-    sound.problems_of("a", listed)
+    verified_files.problems_of("a", listed)
+    verified_files.problems_of("a", listed)
     assert len(seen) == 6
+
+
+def ahead(listed, seconds):
+    """Give files the times of a host whose clock is ahead of ours."""
+    for path in listed:
+        os.utime(path, (time.time() + seconds,) * 2)
+
+
+def test_files_of_a_host_whose_clock_is_ahead_are_remembered_once_they_have_been_there_a_while(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr(verified_files, "SETTLED_NS", 200_000_000)
+    listed, seen = made(tmp_path / "a"), reads_of(monkeypatch)
+    ahead(listed, 86_400)
+    verified_files.problems_of("a", listed)
+    monkeypatch.setattr(verified_files, "_CACHE", {})
+    time.sleep(0.3)
+    verified_files.problems_of("a", listed)
+    assert len(seen) == 6, "another process could not know yet"
+    monkeypatch.setattr(verified_files, "_CACHE", {})
+    verified_files.problems_of("a", listed)
+    assert len(seen) == 6, "what it found is for all"
+
+
+def test_a_group_whose_name_is_not_utf_8_is_remembered_like_any_other(tmp_path, settled):
+    assert verified_files.problems_of("a\udcff", made(tmp_path / "a")) == {}
 
 
 OTHER = """
 import sys
 from pathlib import Path
-from retomaton_dist.storage import files, sound
-sound.tempfile.tempdir, sound.SETTLED_NS = sys.argv[2], -10**9
+from retomaton_dist.storage import files, verified_files
+verified_files.tempfile.tempdir, verified_files.SETTLED_NS = sys.argv[2], -10**9
 real, seen = files.problem_of, []
-sound.files.problem_of = lambda *given: (seen.append(given), real(*given))[1]
+verified_files.files.problem_of = lambda *given: (seen.append(given), real(*given))[1]
 listed = {path: files.digest_of(path) for path in sorted(Path(sys.argv[1]).iterdir())}
-assert not sound.problems_of("a", listed)
+assert not verified_files.problems_of("a", listed)
 print(len(seen))
 """
 
@@ -117,19 +146,19 @@ def test_processes_of_one_machine_read_a_file_once_together(tmp_path, memory):
 @pytest.mark.parametrize("contents", [b"", b"[]", b"\xff", b'{"a": 1}'])
 def test_a_damaged_memory_is_no_memory(tmp_path, memory, settled, monkeypatch, contents):
     listed, seen = made(tmp_path / "a"), reads_of(monkeypatch)
-    sound.problems_of("a", listed)
+    verified_files.problems_of("a", listed)
     for path in memory.glob("*.json"):
         path.write_bytes(contents)
-    monkeypatch.setattr(sound, "_SOUND", {})
-    assert sound.problems_of("a", listed) == {}
+    monkeypatch.setattr(verified_files, "_CACHE", {})
+    assert verified_files.problems_of("a", listed) == {}
     assert len(seen) == 6
 
 
 def test_a_memory_that_others_may_write_is_not_used(tmp_path, memory, settled):
     memory.mkdir()
     memory.chmod(0o777)
-    assert sound.memory_folder() is None
-    assert sound.problems_of("a", made(tmp_path / "a")) == {}
+    assert verified_files.cache_folder() is None
+    assert verified_files.problems_of("a", made(tmp_path / "a")) == {}
     assert list(memory.iterdir()) == []
 
 
