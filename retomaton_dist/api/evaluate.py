@@ -52,7 +52,7 @@ def _analyse(evaluation: Evaluation, listed: Shortlist) -> None:
     """Compare the text with the corpus; without the store, what was found before stays."""
     text = evaluation.text
     try:
-        corpus = Store.open(evaluation.settings["store"]).corpus()
+        store = Store.open(evaluation.settings["store"])
         kept = KeptOverlap.of(text)
     except NotAStore as error:
         say(f"note: n-grams, gains and sequences are not looked at anew: {error}")
@@ -64,8 +64,13 @@ def _analyse(evaluation: Evaluation, listed: Shortlist) -> None:
     places = kept.places(text, scores.document, scores.position)
     shared = Shared(kept.matched[places], kept.frequency[places])
     duplicates = read_duplicates(evaluation.path)
-    found = Analysis(scores, text.corpus(), corpus, shared, duplicates)
-    facts = {"gains": found.gains(compared), "overlap": found.overlap}
+    found = Analysis(scores, text.corpus(), store.corpus(), shared, duplicates)
+    tokenized = store.stage("tokenize").facts
+    facts = {
+        "corpus": {name: tokenized[name] for name in ("sources", "first_source")},
+        "gains": found.gains(compared),
+        "overlap": found.overlap,
+    }
     if shown is not None:
         label, log_p = shown.measured.row["walk"], shown.measured.log_p
         facts |= found.walk(label, shown.measured.searched, log_p, evaluation.decode)

@@ -15,7 +15,7 @@ from retomaton_dist.demo.claim import check_claim
 from retomaton_dist.demo.text import prepare
 from retomaton_dist.evaluation.results import Evaluation, results_table
 from retomaton_dist.report.folder import read_evaluation
-from retomaton_dist.report.headline import result_sentence
+from retomaton_dist.report.headline import result_sentences
 from retomaton_dist.runtime.progress import clock
 from retomaton_dist.runtime.session import Session
 from retomaton_dist.settings import (
@@ -117,7 +117,8 @@ def _show(evaluation: Evaluation, claims: bool, say: Say) -> None:
     say("")
     if claims:
         check_claim(evaluation.rows)
-    say(result_sentence(read_evaluation(evaluation.path)))
+    for sentence in result_sentences(read_evaluation(evaluation.path)):
+        say(sentence)
     say(f"\nThe report: {evaluation.path / 'report.html'} (and report.md beside it)")
 
 

@@ -1,14 +1,17 @@
 """Measuring all methods from the scores of an evaluation, without a model or Ray."""
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
-from retomaton_dist.calibration.calibration import Calibration
+import pyarrow as pa
+
+from retomaton_dist.calibration.calibration import FACTS, Calibration
 from retomaton_dist.calibration.thresholds import setup_from_facts
 from retomaton_dist.engine.scores import Scores
-from retomaton_dist.errors import BadInput, NotAStore
+from retomaton_dist.errors import BadInput, DamagedStore, NotAStore
 from retomaton_dist.evaluation.calibration_pass import SWEEP
 from retomaton_dist.evaluation.measure import measure_all
 from retomaton_dist.evaluation.recalibration import recalibrate
@@ -21,12 +24,17 @@ from retomaton_dist.methods.constant import with_constants
 from retomaton_dist.methods.method import Calibrated, CurvePoint
 from retomaton_dist.methods.registry import choose_methods
 from retomaton_dist.settings import ReportSettings
-from retomaton_dist.storage import canonical
+from retomaton_dist.storage import canonical, files
 from retomaton_dist.storage.canonical import Json
 from retomaton_dist.storage.store import Store
 
 RESULTS = "results.json"
-_REMEDY = "delete it and run the same evaluation again: its scores are kept"
+_REMEDY = "run the same evaluation again: its scores are kept"
+# What `settings.json` must have for results to be made anew.
+_NEEDED = ("evaluate", "methods", "mode", "setup", "store", "text")
+_COUNTED = ("caps", "documents", "positions", "temperatures", "words")
+_PARTS = ("lm", "search", "walk", "rest", "total")
+_NESTED = ("interval", "interval_per_word", "against", "against_knnlm", "seconds")
 # Four digits of a temperature are shown.
 SHOWN_DIGITS = 1e-3
 HEAD = (
@@ -38,7 +46,7 @@ HEAD = (
 AS_CALIBRATED = ReportSettings()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Evaluation:
     """An evaluation's folder, scored and calibrated."""
 
@@ -54,37 +62,77 @@ class Evaluation:
                 f"{folder} is no finished evaluation: it has no {SETTINGS}; `retomaton eval` makes "
                 f"one"
             )
-        return cls(folder, canonical.read(folder / SETTINGS, _REMEDY))
+        settings = _read(folder / SETTINGS)
+        _check_keys(settings, _NEEDED, folder / SETTINGS)
+        _check_keys(settings["text"], _COUNTED, folder / SETTINGS)
+        return cls(folder, settings)
+
+    def __repr__(self) -> str:
+        text, methods = self.settings["text"], self.settings["methods"]
+        return (
+            f"Evaluation('{self.path}': {text['positions']:,} positions of {text['documents']:,} "
+            f"documents, {len(methods)} methods, {self.settings['mode']})"
+        )
 
     @property
     def text(self) -> Store:
         """The evaluated text and its scores."""
-        return Store.open(self.path / "text")
+        try:
+            return Store.open(self.path / "text")
+        except NotAStore as error:
+            raise NotAStore(
+                f"{self.path / 'text'} does not hold the evaluated text and its scores; evaluate "
+                f"again, or restore it"
+            ) from error
+
+    @property
+    def calibration(self) -> Mapping[str, Calibrated]:
+        """What was found for every method that was evaluated."""
+        path = self.path / FACTS
+        if not path.exists():
+            raise NotAStore(f"{path} is missing; {_REMEDY}")
+        try:
+            found = Calibration.read(self.path).found
+        except OSError as error:
+            raise _unreadable(path, error) from error
+        _check_keys(found, self.settings["methods"], path)
+        return found
 
     @property
     def decode(self) -> Callable[[Iterable[int]], str]:
         """What makes text of the text's tokens, as the model's tokenizer would."""
+        path = self.path / TOKENIZER
         try:
-            kept = (self.path / TOKENIZER).read_text()
-        except OSError as error:
-            raise NotAStore(
-                f"cannot read {self.path / TOKENIZER}: {error.strerror}; run the same evaluation "
-                f"again: its scores are kept"
-            ) from error
+            files.check_plain(path)
+            kept = path.read_text()
+        except (OSError, UnicodeDecodeError) as error:
+            raise _unreadable(path, error) from error
         return decoder(kept)
 
     @property
     def rows(self) -> list[Json]:
-        """The rows of results: one per point of a curve."""
-        found: list[Json] = canonical.read(self.path / RESULTS, _REMEDY)["rows"]
-        return found
+        """The rows of results: one per point of a curve. An infinite threshold is `math.inf`."""
+        found = _read(self.path / RESULTS)
+        _check_keys(found, ("rows",), self.path / RESULTS)
+        return [
+            {**row, **{name: _threshold(row.get(name)) for name in ("tau", "sigma")}}
+            for row in found["rows"]
+        ]
+
+    def frame(self) -> pa.Table:
+        """The rows as an Arrow table (`.to_pandas()` makes a data frame of it).
+
+        Intervals become columns such as `interval_low`; ratios `against` with an interval of
+        their own; times `seconds_total`, ...
+        """
+        return pa.Table.from_pylist([_flat(row) for row in self.rows])
 
     def points(
         self, changed: ReportSettings = AS_CALIBRATED
     ) -> Iterator[tuple[CurvePoint, Scores]]:
         """Every point with the scores that it is measured from."""
         changed = _scored_for(changed, self.temperatures)
-        found = Calibration.read(self.path).found
+        found = self.calibration
         setup = setup_from_facts(self.settings["setup"])
         live, text = self.settings["mode"] == "live", self.text
         opened: dict[str, Scores] = {}
@@ -146,10 +194,10 @@ def _retrained(evaluation: Evaluation, listed: Shortlist, times: int) -> list[Js
             f"--retrain: {evaluation.path} has no calibration text of its own to learn from; "
             f"evaluate with --calibrate-on"
         )
-    found = Calibration.read(evaluation.path).found
     calibration = Scores.open(Store.open(folder), SWEEP)
+    _check_keys(evaluation.settings, ("calibrated_for",), evaluation.path / SETTINGS)
     setup = setup_from_facts(evaluation.settings["calibrated_for"])
-    return retrain(listed.with_baselines(), calibration, setup, found, times)
+    return retrain(listed.with_baselines(), calibration, setup, evaluation.calibration, times)
 
 
 def _scored_for(changed: ReportSettings, temperatures: list[float]) -> ReportSettings:
@@ -195,8 +243,7 @@ def _cells(row: Json) -> tuple[str, ...]:
     return (
         row["method"],
         row["clustering"] or "",
-        _threshold(row["tau"]),
-        _threshold(row["sigma"]),
+        *("" if row[name] is None else f"{row[name]:g}" for name in ("tau", "sigma")),
         f"{row['foss']:.3f}",
         f"{row['perplexity']:.2f}",
         f"{interval[0]:.2f} - {interval[1]:.2f}" if interval else "",
@@ -210,5 +257,39 @@ def _change(against: Json | None) -> str:
     return f"{against['ratio'] - 1:+.1%}" if against else ""
 
 
-def _threshold(value: float | str | None) -> str:
-    return "" if value is None else value if isinstance(value, str) else f"{value:g}"
+def _threshold(value: float | str | None) -> float | None:
+    """A threshold as a number: JSON has no infinity, so that it is kept as a text."""
+    return None if value is None else float(value)
+
+
+def _flat(row: Json) -> Json:
+    """A row without anything nested: every row has the same columns."""
+    flat = {name: value for name, value in row.items() if name not in _NESTED}
+    for name in ("interval", "interval_per_word", "against", "against_knnlm"):
+        value = row[name]
+        if name.startswith("against"):
+            flat[name] = value and value["ratio"]
+            value = value and value["interval"]
+        flat[f"{name}_low"], flat[f"{name}_high"] = value or (None, None)
+    for part in _PARTS:
+        flat[f"seconds_{part}"] = (row["seconds"] or {}).get(part)
+    return flat
+
+
+def _read(path: Path) -> Json:
+    """One of the evaluation's JSON files."""
+    try:
+        return canonical.read(path, f"delete it and {_REMEDY}")
+    except OSError as error:
+        raise _unreadable(path, error) from error
+
+
+def _unreadable(path: Path, error: OSError | UnicodeDecodeError) -> NotAStore:
+    why = error.strerror if isinstance(error, OSError) else "it is not text"
+    return NotAStore(f"cannot read {path}: {why}; {_REMEDY}")
+
+
+def _check_keys(found: Mapping[str, Any], needed: Iterable[str], path: Path) -> None:
+    missing = [name for name in needed if name not in found]
+    if missing:
+        raise DamagedStore(f"{path} has no {missing[0]!r}; {_REMEDY}")

@@ -1,7 +1,6 @@
-"""From the results of an evaluation to pages: figures, Markdown and HTML.
+"""From the results of an evaluation to pages: templates and data.
 
-In order: what is read (`folder`, `rows`), what is read off it (`headline`), how things are called
-(`names`) and drawn (`drawing`, `curve_figures`, `gain_figures`, `figures`), what a page is made of
-(`page`, `tables`, `sections`, `gain_sections`), how it is put down (`html` with page.html,
-`markdown`), and all (`write`).
+In order: what is read (`folder`, `rows`), how things are called (`names`), how a page is rendered
+(`render`, templates/), what is read off the curves (`headline`, `tables`), figures (`drawing`,
+`curve_figures`, `figures`), all that the report says (`data`), and the report itself (`write`).
 """

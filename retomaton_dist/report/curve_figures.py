@@ -1,6 +1,5 @@
 """Figures of curves: perplexity, tau, clusterings, wall-clock."""
 
-from collections.abc import Sequence
 from pathlib import Path
 
 from retomaton_dist.report.drawing import (
@@ -21,14 +20,7 @@ from retomaton_dist.report.drawing import (
 from retomaton_dist.report.folder import EvaluationFiles
 from retomaton_dist.report.headline import matched
 from retomaton_dist.report.names import clustering_name, curve_name, method_name, short
-from retomaton_dist.report.rows import (
-    LM,
-    Curve,
-    Row,
-    curves,
-    full_retrieval,
-    main_clustering,
-)
+from retomaton_dist.report.rows import LM, by_clustering, curves, full_retrieval, main_curves
 
 # What is compared with others and not with a baseline, and up to where ratios are drawn.
 AT_RANDOM, HIGHEST_RATIO = "retomaton+random", 1.25
@@ -126,9 +118,7 @@ def draw_tau(evaluation: EvaluationFiles, path: Path) -> str | None:
 def draw_ablation(evaluation: EvaluationFiles, path: Path) -> str | None:
     """Plain RetoMaton with every clustering."""
     found = {
-        curve.clustering: points
-        for curve, points in curves(evaluation.rows).items()
-        if curve.method == "retomaton" and curve.clustering is not None
+        curve.clustering or "": points for curve, points in by_clustering(evaluation.rows).items()
     }
     if len(found) < 2:
         return None
@@ -181,9 +171,3 @@ def draw_wall_clock(evaluation: EvaluationFiles, path: Path) -> str | None:
         "Left: share of kNN-LM's time beyond the LM's forward pass that is saved; on the dotted "
         "line, as much time is saved as searches. Right: the whole wall-clock."
     )
-
-
-def main_curves(rows: Sequence[Row]) -> dict[Curve, list[Row]]:
-    """Curves with the main clustering or with none; the others are the ablation's."""
-    wanted = {None, "none", main_clustering(rows)}
-    return {curve: points for curve, points in curves(rows).items() if curve.clustering in wanted}

@@ -14,92 +14,20 @@ FILES = ("settings", "results", "analysis", "calibration", "duplicates")
 OPTIONAL = ("analysis", "duplicates")
 
 _NUMBER = int | float
-_SECONDS = {"lm": _NUMBER, "search": _NUMBER, "walk": _NUMBER, "rest": _NUMBER, "total": _NUMBER}
 _STRETCH = {
-    "document": str,
-    "file": str,
-    "document_offset": int,
-    "byte_in_document": int,
-    "before": str,
-    "text": str,
-    "after": str,
+    **dict.fromkeys(("document", "file", "before", "text", "after"), str),
+    **dict.fromkeys(("document_offset", "byte_in_document"), int),
 }
-_RUNS = {
-    "lengths": [[int]],
-    "runs": int,
-    "tokens": int,
-    "share_longer_than_1": _NUMBER,
-    "longest": int,
-    "foss": _NUMBER,
-}
-_OVERLAP = {
-    "n": int,
-    "types": int,
-    "types_seen": int,
-    "occurrences": int,
-    "occurrences_seen": int,
-}
-_SEQUENCE = {
-    "text": str,
-    "count": int,
-    "probability": _NUMBER,
-    "probability_per_token": _NUMBER,
-}
-
+_SEQUENCE = {"text": str, "count": int, "probability": _NUMBER, "probability_per_token": _NUMBER}
 _GROUP = {
     "tokens": int,
-    "baseline": _NUMBER,
-    "perplexity": _NUMBER,
-    "ratio": _NUMBER,
+    **dict.fromkeys(("baseline", "perplexity", "ratio", "better", "worse"), _NUMBER),
     "interval?": [_NUMBER],
-    "better": _NUMBER,
-    "worse": _NUMBER,
 }
 _SIDE = {"share": _NUMBER, "factor": _NUMBER, "by_at_least": [[_NUMBER]]}
 _POINT = {"method": str, "clustering?": str, "foss": _NUMBER}
-_GAINS = {
-    **_POINT,
-    "against": {"method": str},
-    "all": _GROUP,
-    "better": _SIDE,
-    "worse": _SIDE,
-    "groupings": [{"title": str, "groups": [{"name": str, **_GROUP}]}],
-}
-_RECALIBRATED = {
-    **_POINT,
-    "lambda": [_NUMBER],
-    "temperatures": [[_NUMBER]],
-    "perplexity": _NUMBER,
-    "over_calibration?": [_NUMBER],
-    "over_both?": [_NUMBER],
-    "baseline?": str,
-    "ratio_over_calibration?": [_NUMBER],
-    "ratio_over_both?": [_NUMBER],
-}
-_RETRAINED = {
-    **_POINT,
-    "perplexity": _NUMBER,
-    "perplexities": [_NUMBER],
-    "baseline?": str,
-    "ratios?": [_NUMBER],
-}
-_RELIABILITY = {
-    **_POINT,
-    "bins": [{"said": _NUMBER, "came": _NUMBER, "tokens": int}],
-    "said": _NUMBER,
-    "came": _NUMBER,
-    "error": _NUMBER,
-}
-_PAIR = {
-    "text": str,
-    "in": str,
-    "documents": int,
-    "tokens": int,
-    "same": [int],
-    "same_tokens": int,
-    "near": [int],
-    "near_tokens": int,
-}
+_INTERVALS = ("over_calibration?", "over_both?", "ratio_over_calibration?", "ratio_over_both?")
+_COUNTS = ("documents", "tokens", "same_tokens", "near_tokens")
 
 # A list stands for any number of its item, "*" for any key; a key with "?" may be missing or null.
 _SHAPES: dict[str, Any] = {
@@ -109,17 +37,56 @@ _SHAPES: dict[str, Any] = {
         "positions": int,
         "documents": int,
         "words?": int,
-        "seconds?": _SECONDS,
+        "seconds?": dict.fromkeys(("lm", "search", "walk", "rest", "total"), _NUMBER),
         "caps?": {"*": int},
-        "recalibrated?": [_RECALIBRATED],
-        "retrained?": [_RETRAINED],
-        "reliability?": [_RELIABILITY],
+        "recalibrated?": [
+            {
+                **_POINT,
+                "perplexity": _NUMBER,
+                "lambda": [_NUMBER],
+                "temperatures": [[_NUMBER]],
+                "baseline?": str,
+                **{key: [_NUMBER] for key in _INTERVALS},
+            }
+        ],
+        "retrained?": [
+            {
+                **_POINT,
+                "perplexity": _NUMBER,
+                "perplexities": [_NUMBER],
+                "baseline?": str,
+                "ratios?": [_NUMBER],
+            }
+        ],
+        "reliability?": [
+            {
+                **_POINT,
+                **dict.fromkeys(("said", "came", "error"), _NUMBER),
+                "bins": [{"said": _NUMBER, "came": _NUMBER, "tokens": int}],
+            }
+        ],
     },
     "analysis": {
         "walk?": str,
-        "gains?": [_GAINS],
-        "runs?": _RUNS,
-        "overlap?": [_OVERLAP],
+        "corpus?": {"sources?": int, "first_source?": str},
+        "gains?": [
+            {
+                **_POINT,
+                "against": {"method": str},
+                "all": _GROUP,
+                "better": _SIDE,
+                "worse": _SIDE,
+                "groupings": [{"title": str, "groups": [{"name": str, **_GROUP}]}],
+            }
+        ],
+        "runs?": {
+            "lengths": [[int]],
+            **dict.fromkeys(("runs", "tokens", "longest"), int),
+            **dict.fromkeys(("share_longer_than_1", "foss"), _NUMBER),
+        },
+        "overlap?": [
+            dict.fromkeys(("n", "types", "types_seen", "occurrences", "occurrences_seen"), int)
+        ],
         "sequences?": {"*": [_SEQUENCE]},
         "passage?": {
             "tokens": int,
@@ -127,7 +94,11 @@ _SHAPES: dict[str, Any] = {
             "source?": {**_STRETCH, "tokens": int, "entry?": int},
         },
     },
-    "duplicates": {"pairs?": [_PAIR]},
+    "duplicates": {
+        "pairs?": [
+            {"text": str, "in": str, "same": [int], "near": [int], **dict.fromkeys(_COUNTS, int)}
+        ]
+    },
     "settings": {"tried?": {"temperatures?": [_NUMBER], "edges?": {"*": [str]}}},
     "calibration": {
         "methods?": {
@@ -140,7 +111,10 @@ _SHAPES: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class EvaluationFiles:
-    """What an evaluation left: its JSON files, and the points of its curves."""
+    """What an evaluation left: its JSON files, and the points of its curves.
+
+    `made` is when it was scored, in seconds since 1970.
+    """
 
     settings: Json
     results: Json
@@ -148,6 +122,7 @@ class EvaluationFiles:
     calibration: Json
     duplicates: Json
     rows: tuple[Row, ...]
+    made: float = 0.0
 
 
 def read_evaluation(folder: Path) -> EvaluationFiles:
@@ -161,7 +136,8 @@ def read_evaluation(folder: Path) -> EvaluationFiles:
         read_row(item, f"{folder / 'results.json'}: rows[{i}]")
         for i, item in enumerate(read["results"]["rows"])
     )
-    return EvaluationFiles(**read, rows=rows)
+    made = (folder / "settings.json").stat().st_mtime
+    return EvaluationFiles(**read, rows=rows, made=made)
 
 
 def _read(path: Path) -> Json:
@@ -177,19 +153,18 @@ def _read(path: Path) -> Json:
 
 def _check_shape(value: Any, shape: Any, where: str) -> None:
     """Raise DamagedStore with the place of the first thing that has another shape."""
-    if isinstance(shape, dict):
-        _check_type(value, dict, where)
-        for key, inner in shape.items():
-            _check_key(value, key, inner, where)
-    elif isinstance(shape, list):
-        _check_type(value, list, where)
+    kind = type(shape) if isinstance(shape, dict | list) else shape
+    if not isinstance(value, kind):
+        raise DamagedStore(f"{where} is not what an evaluation writes; evaluate again")
+    if isinstance(shape, list):
         for number, item in enumerate(value):
             _check_shape(item, shape[0], f"{where}[{number}]")
-    else:
-        _check_type(value, shape, where)
+    elif isinstance(shape, dict):
+        for key, inner in shape.items():
+            _check_key(value, key, inner, where)
 
 
-def _check_key(value: dict[str, Any], key: str, shape: Any, where: str) -> None:
+def _check_key(value: Any, key: str, shape: Any, where: str) -> None:
     name = key.removesuffix("?")
     if key == "*":
         for other, item in value.items():
@@ -198,8 +173,3 @@ def _check_key(value: dict[str, Any], key: str, shape: Any, where: str) -> None:
         _check_shape(value[name], shape, f"{where}: {name}")
     elif name == key:
         raise DamagedStore(f"{where} has no {name!r}; evaluate again")
-
-
-def _check_type(value: Any, kind: Any, where: str) -> None:
-    if not isinstance(value, kind):
-        raise DamagedStore(f"{where} is not what an evaluation writes; evaluate again")

@@ -1,4 +1,4 @@
-"""The few numbers that a reader looks for first, read off the curves, and the sentence of them.
+"""The few numbers that a reader looks for first, read off the curves, and sentences of them.
 
 Between two neighbouring points a curve is a straight line. Outside its points nothing is said.
 """
@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import Literal
 
 from retomaton_dist.report.folder import EvaluationFiles
-from retomaton_dist.report.names import curve_name, method_name, percent
+from retomaton_dist.report.names import change_interval, curve_name, method_name, percent
 from retomaton_dist.report.rows import ADAPTRET, KNNLM, LM, Curve, Row, curves, main_clustering
 
 Points = Sequence[Row]
@@ -93,35 +93,29 @@ def _at_foss_0(found: Mapping[Curve, Points], method: str) -> Target | None:
     return Target(method, level.perplexity) if level else None
 
 
-def result_sentence(evaluation: EvaluationFiles) -> str:
-    """What came out, in one plain sentence; nothing is said about methods that did not run."""
+def result_sentences(evaluation: EvaluationFiles) -> list[str]:
+    """What came out, in plain sentences; nothing is said about methods that did not run."""
     found = curves(evaluation.rows)
     ours = Curve("retomaton", main_clustering(evaluation.rows))
-    results = evaluation.results
-    many = "" if results["documents"] == 1 else "s"
-    text = f"On {results['positions']:,} positions of {results['documents']:,} document{many}"
     learned = Curve("retomaton+lambda", ours.clustering)
-    changes = [_change(found, one) for one in (ours, learned)]
-    parts = [
-        _levels(found, ours),
-        *changes,
+    said = [
+        *_levels(found, ours),
+        *(_change(found, curve) for curve in (ours, learned)),
         _still_equal(found, ours),
         _without_search(found, ours),
     ]
-    return f"{text}, {'; '.join(part for part in parts if part)}."
+    return [f"{sentence}." for sentence in said if sentence]
 
 
-def _levels(found: Mapping[Curve, Points], ours: Curve) -> str:
+def _levels(found: Mapping[Curve, Points], ours: Curve) -> list[str]:
     """The perplexities themselves, all at FoSS 0 but for the LM's, which has none."""
-    levels = {
-        curve: level.perplexity
+    levels = [
+        f"{curve_name(curve)} has perplexity {level.perplexity:,.2f}"
         for curve in (ours, KNNLM)
         if (level := perplexity_at(found.get(curve, []), 0.0))
-    }
-    named = [f"{curve_name(curve)} has perplexity {level:,.2f}" for curve, level in levels.items()]
-    searching = " and ".join(named) + " at FoSS 0" if named else ""
-    alone = [f"LM alone has {row.perplexity:,.2f}" for row in found.get(LM, [])[:1]]
-    return ", the ".join([searching, *alone]) if named else "".join(f"the {one}" for one in alone)
+    ]
+    alone = [f"The LM alone has perplexity {row.perplexity:,.2f}" for row in found.get(LM, [])[:1]]
+    return [*([" and ".join(levels) + " at FoSS 0"] if levels else []), *alone]
 
 
 def _change(found: Mapping[Curve, Points], curve: Curve) -> str:
@@ -145,7 +139,9 @@ def _compared(found: Mapping[Curve, Points], row: Row) -> str:
     """The gain over the matched baseline; without that, over plain kNN-LM, and that it is not."""
     aim = matched(found, [row])
     if aim is not None and row.against is not None:
-        return f"{_side(row.against)} {_WORDS[aim.name]} ({aim.perplexity:,.2f}){_margin(row)}"
+        bounds = change_interval(row.against_interval)
+        margin = f"; 95 % interval of the change: {bounds}" if row.against_interval else ""
+        return f"{_side(row.against)} {_WORDS[aim.name]} ({aim.perplexity:,.2f}){margin}"
     if row.against_knnlm is None:
         return ""
     return f"{_side(row.against_knnlm)} kNN-LM (its matched baseline, {row.baseline}, did not run)"
@@ -155,20 +151,13 @@ def _side(ratio: float) -> str:
     return f"{percent(abs(1 - ratio))} {'below' if ratio < 1 else 'above'}"
 
 
-def _margin(row: Row) -> str:
-    if row.against_interval is None:
-        return ""
-    low, high = (100 * (bound - 1) for bound in row.against_interval)
-    return f" (95 % interval of the change: {low:+.1f} % to {high:+.1f} %)"
-
-
 def _still_equal(found: Mapping[Curve, Points], ours: Curve) -> str:
     aim = matched(found, found.get(ours, [])) or _at_foss_0(found, KNNLM.method)
     if aim is None or ours not in found:
         return ""
     crossing, whose = largest_foss(found[ours], aim.perplexity), _WORDS[aim.name]
     if crossing.foss is None:
-        return f"at no FoSS does {method_name(ours.method)} reach the perplexity of {whose}"
+        return f"At no FoSS does {method_name(ours.method)} reach the perplexity of {whose}"
     saved = f"with {percent(crossing.foss)} of the searches saved"
     if crossing.kind == "all":
         return f"{method_name(ours.method)} is still no worse than {whose} {saved}, its last point"

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, NamedTuple
 
 from retomaton_dist.errors import DamagedStore
@@ -69,29 +69,16 @@ def read_row(item: Mapping[str, Any], where: str) -> Row:
     """Check and convert a row of results.json; anything unfit is damage, found `where`."""
     try:
         against, searched = item.get("against") or {}, item.get("against_knnlm") or {}
-        return Row(
-            method=str(item["method"]),
-            clustering=_text(item.get("clustering")),
-            tau=_number(item.get("tau")),
-            sigma=_number(item.get("sigma")),
-            share=_number(item.get("share")),
-            foss=float(item["foss"]),
-            searches=int(item["searches"]),
-            perplexity=float(item["perplexity"]),
-            interval=_interval(item.get("interval")),
-            perplexity_per_word=_number(item.get("perplexity_per_word")),
-            interval_per_word=_interval(item.get("interval_per_word")),
-            reference_foss=_number(item.get("reference_foss")),
-            lambda_=_number(item.get("lambda")),
-            temperature=_number(item.get("temperature")),
-            pointer_weight=_number(item.get("pointer_weight")),
-            baseline=_text(item.get("baseline")),
-            against=_number(against.get("ratio")),
-            against_interval=_interval(against.get("interval")),
-            against_knnlm=_number(searched.get("ratio")),
-            knnlm_interval=_interval(searched.get("interval")),
-            seconds=_seconds(item.get("seconds")),
-        )
+        flat = {
+            **item,
+            "method": item["method"],
+            "lambda_": item.get("lambda"),
+            "against": against.get("ratio"),
+            "against_interval": against.get("interval"),
+            "against_knnlm": searched.get("ratio"),
+            "knnlm_interval": searched.get("interval"),
+        }
+        return Row(**{one.name: _READERS[one.type](flat.get(one.name)) for one in fields(Row)})
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise DamagedStore(f"{where} is no point of a curve ({error}); evaluate again") from error
 
@@ -113,28 +100,44 @@ def main_clustering(rows: Sequence[Row]) -> str | None:
     return next((name for name in names if name != "none"), names[0] if names else None)
 
 
+def main_curves(rows: Sequence[Row]) -> dict[Curve, list[Row]]:
+    """Curves with the main clustering or with none; the others are the ablation's."""
+    wanted = {None, "none", main_clustering(rows)}
+    return {curve: points for curve, points in curves(rows).items() if curve.clustering in wanted}
+
+
+def by_clustering(rows: Sequence[Row]) -> dict[Curve, list[Row]]:
+    """The curves of plain RetoMaton, one for each clustering."""
+    plain = [row for row in rows if row.method == "retomaton" and row.clustering]
+    return curves(plain)
+
+
 def full_retrieval(rows: Sequence[Row]) -> float | None:
     """Seconds beyond the LM that kNN-LM takes when it searches at every position."""
     whole = [row.retrieval for row in rows if row.method == "knnlm" and row.foss == 0]
     return next((seconds for seconds in whole if seconds), None)
 
 
-def _text(value: Any) -> str | None:
-    return None if value is None else str(value)
-
-
-def _number(value: Any) -> float | None:
-    return None if value is None else float(value)
-
-
-def _interval(value: Any) -> Interval | None:
-    if value is None:
-        return None
+def _interval(value: Any) -> Interval:
     low, high = value
     return float(low), float(high)
 
 
-def _seconds(value: Any) -> dict[str, float] | None:
-    if value is None:
-        return None
+def _seconds(value: Any) -> dict[str, float]:
     return {name: float(value[name]) for name in ("lm", "search", "walk", "rest", "total")}
+
+
+def _or_none(read: Any) -> Any:
+    return lambda value: None if value is None else read(value)
+
+
+# By the type of the field. What is not optional must be there: None is no number.
+_READERS: dict[Any, Any] = {
+    str: str,
+    int: int,
+    float: float,
+    str | None: _or_none(str),
+    float | None: _or_none(float),
+    Interval | None: _or_none(_interval),
+    Mapping[str, float] | None: _or_none(_seconds),
+}

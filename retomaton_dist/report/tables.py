@@ -1,24 +1,21 @@
-"""The tables of a report."""
+"""Tables of curves, constants and settings."""
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from retomaton_dist.report import names
 from retomaton_dist.report.headline import (
-    Crossing,
     Points,
-    ReadOff,
     Target,
     largest_foss,
     matched,
     perplexity_at,
     targets,
 )
-from retomaton_dist.report.page import Inline, Table, Verbatim, shorten
-from retomaton_dist.report.rows import KNNLM, LM, Curve, Row, curves, full_retrieval
-from retomaton_dist.storage.canonical import Json
+from retomaton_dist.report.render import Cell, Table, Verbatim, shorten
+from retomaton_dist.report.rows import KNNLM, LM, Curve, Row, by_clustering, curves, full_retrieval
 
 SHOWN_FOSS = (0.0, 0.5)
 LONGEST_FACT = 400
@@ -47,7 +44,7 @@ def headline_table(rows: Sequence[Row]) -> Table:
         [
             *_curve_cells(curve),
             *_levels(curve, points),
-            *_matched(points, matched(found, points)),
+            *_against_baseline(points, matched(found, points)),
             *_crossings(curve, points, aims),
         ]
         for curve, points in found.items()
@@ -55,23 +52,11 @@ def headline_table(rows: Sequence[Row]) -> Table:
     return Table(header, body, texts=2)
 
 
-def _matched(points: Points, aim: Target | None) -> list[Inline]:
-    """The baseline that differs from a curve by the automaton alone, and how they compare."""
-    row = points[0]
-    if aim is None or row.against is None:
-        return [names.DASH] * 3
-    change = f"{100 * (row.against - 1):+.1f} %" if row.foss == 0 else names.DASH
-    reached = _crossing(largest_foss(points, aim.perplexity))
-    return [f"{names.method_name(aim.name)}: {names.number(aim.perplexity)}", change, reached]
-
-
-def _baseline(row: Row) -> str:
-    return names.DASH if row.against is None else names.method_name(row.baseline or "")
-
-
 def points_table(rows: Sequence[Row]) -> Table:
-    """Every point of every curve."""
-    columns: dict[str, Any] = {
+    """Every point of every curve; columns that no point has anything for are left out."""
+    columns: dict[str, Callable[[Row], str]] = {
+        "method": lambda row: names.method_name(row.method),
+        "clustering": lambda row: names.clustering_name(row.clustering),
         "tau": lambda row: names.short(row.tau),
         "sigma": lambda row: names.short(row.sigma),
         "share of restarts": lambda row: names.short(row.share),
@@ -81,7 +66,9 @@ def points_table(rows: Sequence[Row]) -> Table:
         "95 % interval": lambda row: names.interval(row.interval),
         "per word": lambda row: names.number(row.perplexity_per_word),
         "95 % interval of it": lambda row: names.interval(row.interval_per_word),
-        "matched baseline": lambda row: _baseline(row),
+        "matched baseline": lambda row: names.method_name(
+            row.baseline if row.against is not None else None
+        ),
         "ratio to it": lambda row: names.number(row.against, 3),
         "95 % interval of the ratio": lambda row: names.interval(row.against_interval, 3),
         "ratio to kNN-LM": lambda row: names.number(row.against_knnlm, 3),
@@ -91,53 +78,52 @@ def points_table(rows: Sequence[Row]) -> Table:
         "FoSS as the authors count": lambda row: names.number(row.reference_foss, 3),
     }
     cells = {name: [write(row) for row in rows] for name, write in columns.items()}
-    kept = {name: column for name, column in cells.items() if {*column} != {names.DASH}}
-    body = [
-        [*_curve_cells(row.curve), *(column[i] for column in kept.values())]
-        for i, row in enumerate(rows)
-    ]
-    return Table(("method", "clustering", *kept), body, texts=2)
+    kept = {
+        name: column
+        for name, column in cells.items()
+        if name == "clustering" or {*column} != {names.DASH}
+    }
+    return Table(tuple(kept), [*zip(*kept.values(), strict=True)], texts=2)
 
 
 def ablation_table(rows: Sequence[Row], automata: Mapping[str, Any]) -> Table:
     """Plain RetoMaton by clustering; `automata` are their facts, as far as they are known."""
-    found = curves(rows)
-    plain = {
-        curve.clustering: points
-        for curve, points in found.items()
-        if curve.method == "retomaton" and curve.clustering is not None
-    }
+    found, plain = curves(rows), by_clustering(rows)
     searched = [aim for aim in targets(found) if aim.name == KNNLM.method]
     fair = next((aim for points in plain.values() if (aim := matched(found, points))), None)
     aims = [fair] if fair else searched
-    header = ("clustering", "states", *(f"perplexity at FoSS {foss:g}" for foss in SHOWN_FOSS))
+    header = (
+        "clustering",
+        "states",
+        *(f"perplexity at FoSS {foss:g}" for foss in SHOWN_FOSS),
+        *(f"FoSS while no worse than {_AIMS[aim.name]}" for aim in aims),
+    )
     body = [
         [
-            names.clustering_name(name),
-            _states(automata.get(name)),
-            *_levels(Curve("retomaton", name), points),
-            *_crossings(Curve("retomaton", name), points, aims),
+            names.clustering_name(curve.clustering),
+            _states(automata.get(curve.clustering or "")),
+            *_levels(curve, points),
+            *_crossings(curve, points, aims),
         ]
-        for name, points in plain.items()
+        for curve, points in plain.items()
     ]
-    reached = (f"FoSS while no worse than {_AIMS[aim.name]}" for aim in aims)
-    return Table((*header, *reached), body)
+    return Table(header, body)
 
 
-def seconds_table(rows: Sequence[Row]) -> Table:
+def seconds_table(rows: Sequence[Row]) -> Table | None:
     """Wall-clock of each point that was run alone, and how much of the retrieval it saved."""
     whole = full_retrieval(rows)
-    body: list[list[Inline]] = []
+    body = []
     for row in rows:
         if row.seconds is None:
             continue
-        saved = None if not whole or row.retrieval is None else 1 - row.retrieval / whole
-        parts = [names.number(row.seconds[part]) for part in _PARTS]
+        spared = whole and row.retrieval is not None and row.method != "lm"
+        saved = 1 - (row.retrieval or 0) / whole if whole and spared else None
         place = [names.short(row.tau), names.short(row.sigma), names.number(row.foss, 3)]
-        saving = names.DASH if row.method == "lm" else names.percent(saved)
-        body.append([*_curve_cells(row.curve), *place, *parts, saving])
+        parts = [names.number(row.seconds[part]) for part in _PARTS]
+        body.append([*_curve_cells(row.curve), *place, *parts, names.percent(saved)])
     header = ("method", "clustering", "tau", "sigma", "FoSS", *_PARTS, "retrieval saved")
-    return Table(header, body, texts=2)
+    return Table(header, body, texts=2) if body else None
 
 
 def pass_table(seconds: Mapping[str, float]) -> Table:
@@ -149,43 +135,49 @@ def caps_table(caps: Mapping[str, int], positions: int) -> Table:
     """How often each walk hit each cap: `caps` counts by "walk.cap"."""
     walks = {key.rpartition(".")[0] for key in caps}
     kinds = sorted({key.rpartition(".")[2] for key in caps})
-    body: list[list[Inline]] = [
-        [Verbatim(walk), *(_share_of(caps.get(f"{walk}.{kind}"), positions) for kind in kinds)]
+    body: list[list[Cell]] = [
+        [
+            Verbatim(walk),
+            *(names.share_of(caps.get(f"{walk}.{kind}"), positions) for kind in kinds),
+        ]
         for walk in sorted(walks, key=_walk_order)
     ]
     return Table(("walk", *kinds), body)
 
 
-def _walk_order(label: str) -> tuple[str, list[float], str]:
-    """By automaton, then by its thresholds as numbers: tau, sigma, share."""
-    automaton, _, thresholds = label.partition("@")
-    try:
-        return automaton, [float(one) for one in thresholds.split(",") if one], label
-    except ValueError:
-        return automaton, [math.inf], label
-
-
-def overlap_table(found: Sequence[Json]) -> Table:
-    """n-grams of the text, and how many of them the corpus has."""
+def constants_table(methods: Mapping[str, Any]) -> Table:
+    """What calibration found for each method: by clustering, and by sigma or mixing below that."""
+    found = [
+        (method, where, facts)
+        for method, calibrated in methods.items()
+        for where, facts in _innermost(calibrated)
+    ]
+    usual = {"lambda": None, "temperature": None, "pointer_weight": None}
+    known = [*dict.fromkeys([*usual, *(name for _, _, facts in found for name in facts)])]
     body = [
-        [str(row["n"]), *(cell for kind in ("types", "occurrences") for cell in _seen(row, kind))]
-        for row in found
-    ]
-    return Table(("n", "types", "in the corpus", "occurrences", "in the corpus"), body, texts=0)
-
-
-def sequences_table(found: Sequence[Json]) -> Table:
-    """Sequences with how often and how probable they were."""
-    body: list[list[Inline]] = [
         [
-            Verbatim(one["text"]),
-            f"{one['count']:,}",
-            f"{one['probability']:.2g}",
-            f"{one['probability_per_token']:.2f}",
+            names.method_name(method),
+            ", ".join(where) or names.DASH,
+            *(_fact(facts.get(name)) for name in known),
         ]
-        for one in found
+        for method, where, facts in found
     ]
-    return Table(("sequence", "times", "probability", "per token"), body)
+    header = ("method", "for", *(name.replace("_", " ") for name in known))
+    return Table(header, body, texts=2)
+
+
+def _innermost(facts: Mapping[str, Any], where: tuple[str, ...] = ()) -> list[Any]:
+    """Each group of plain facts with where it is: (clustering, sigma), ...
+
+    Thresholds, which only AdaptRet has, are a list by FoSS and have a table of their own.
+    """
+    plain = {name: value for name, value in facts.items() if not isinstance(value, dict)}
+    found = [(where, plain)] if plain else []
+    for name, inner in facts.items():
+        if isinstance(inner, dict) and name != "thresholds":
+            shown = f"sigma {name}" if _is_number(name) else name
+            found += _innermost(inner, (*where, shown))
+    return found
 
 
 def facts_table(facts: Mapping[str, Any]) -> Table:
@@ -205,32 +197,38 @@ def _flat(value: Any, key: str = "") -> list[tuple[str, str]]:
     return [(key, value if isinstance(value, str) else json.dumps(value))]
 
 
-def _curve_cells(curve: Curve) -> list[Inline]:
-    name = curve.clustering
-    named = names.DASH if name is None else names.clustering_name(name)
-    return [names.method_name(curve.method), named]
+def _curve_cells(curve: Curve) -> list[str]:
+    return [names.method_name(curve.method), names.clustering_name(curve.clustering)]
 
 
-def _levels(curve: Curve, points: Points) -> list[Inline]:
+def _levels(curve: Curve, points: Points) -> list[str]:
+    """Perplexities at the FoSS that are shown; `~` marks one between two points."""
     if curve == LM:
         return [names.number(points[0].perplexity) for _ in SHOWN_FOSS]
-    return [_level(perplexity_at(points, foss)) for foss in SHOWN_FOSS]
+    read = [perplexity_at(points, foss) for foss in SHOWN_FOSS]
+    return [
+        ("~" if one.interpolated else "") + names.number(one.perplexity) if one else names.DASH
+        for one in read
+    ]
 
 
-def _crossings(curve: Curve, points: Points, aims: Sequence[Target]) -> list[Inline]:
-    if not curve.method.startswith("retomaton"):
-        return [names.DASH for _ in aims]
-    return [_crossing(largest_foss(points, aim.perplexity)) for aim in aims]
+def _against_baseline(points: Points, aim: Target | None) -> list[str]:
+    """The baseline that differs from a curve by the automaton alone, and how they compare."""
+    row = points[0]
+    if aim is None or row.against is None:
+        return [names.DASH] * 3
+    named = f"{names.method_name(aim.name)}: {names.number(aim.perplexity)}"
+    return [named, names.change(row.against if row.foss == 0 else None), _crossing(points, aim)]
 
 
-def _level(found: ReadOff | None) -> str:
-    """A perplexity; `~` marks one between two points."""
-    mark = "~" if found and found.interpolated else ""
-    return mark + names.number(found.perplexity if found else None)
+def _crossings(curve: Curve, points: Points, aims: Sequence[Target]) -> list[str]:
+    ours = curve.method.startswith("retomaton")
+    return [_crossing(points, aim) if ours else names.DASH for aim in aims]
 
 
-def _crossing(found: Crossing) -> str:
+def _crossing(points: Points, aim: Target) -> str:
     """Up to which FoSS a target is reached."""
+    found = largest_foss(points, aim.perplexity)
     if found.foss is None:
         return "never"
     return f"all of it (to {found.foss:.3f})" if found.kind == "all" else f"{found.foss:.3f}"
@@ -241,10 +239,24 @@ def _states(facts: Any) -> str:
     return f"{states:,}" if isinstance(states, int) else names.DASH
 
 
-def _share_of(count: int | None, positions: int) -> str:
-    return names.DASH if count is None or not positions else names.percent(count / positions)
+def _walk_order(label: str) -> tuple[str, list[float], str]:
+    """By automaton, then by its thresholds as numbers: tau, sigma, share."""
+    automaton, _, thresholds = label.partition("@")
+    try:
+        return automaton, [float(one) for one in thresholds.split(",") if one], label
+    except ValueError:
+        return automaton, [math.inf], label
 
 
-def _seen(row: Json, kind: str) -> tuple[str, str]:
-    share = row[f"{kind}_seen"] / row[kind] if row[kind] else None
-    return f"{row[kind]:,}", names.percent(share)
+def _fact(value: Any) -> str:
+    if value is None:
+        return names.DASH
+    return f"{value:.6g}" if isinstance(value, float) else f"{value:,}"
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

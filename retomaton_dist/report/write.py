@@ -2,12 +2,10 @@
 
 from pathlib import Path
 
+from retomaton_dist.report.data import report_data
 from retomaton_dist.report.figures import draw_figures
 from retomaton_dist.report.folder import read_evaluation
-from retomaton_dist.report.html import to_html
-from retomaton_dist.report.markdown import to_markdown
-from retomaton_dist.report.sections import compose
-from retomaton_dist.storage import files
+from retomaton_dist.report.render import write_pages
 
 
 def write_report(out: Path) -> Path:
@@ -16,8 +14,4 @@ def write_report(out: Path) -> Path:
     All of it comes from the folder's JSON files, and replaces a report that is there.
     """
     evaluation = read_evaluation(out)
-    parts = compose(evaluation, draw_figures(evaluation, out))
-    files.write(out / "report.md", to_markdown(parts).encode())
-    page = out / "report.html"
-    files.write(page, to_html(parts, out).encode())
-    return page
+    return write_pages(out, "report.jinja", report_data(evaluation, draw_figures(evaluation, out)))

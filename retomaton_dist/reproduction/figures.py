@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from retomaton_dist.report.curve_figures import main_curves
 from retomaton_dist.report.drawing import (
     FADING,
     FOSS,
@@ -15,13 +14,13 @@ from retomaton_dist.report.drawing import (
     drawing,
 )
 from retomaton_dist.report.names import clustering_name, curve_name
-from retomaton_dist.report.page import Figure
-from retomaton_dist.report.rows import LM, Curve, Row, curves
+from retomaton_dist.report.render import Figure
+from retomaton_dist.report.rows import LM, Curve, Row, curves, main_curves
 from retomaton_dist.reproduction.findings import per_state
 from retomaton_dist.reproduction.paper import SAVED_TIME
 from retomaton_dist.reproduction.wall_clock import saved_times
 
-FOLDER = Path("figures")
+FOLDER = "figures"
 # Methods of the paper: what it has no curve for is in the evaluation's own report.
 PAPERS = ("knnlm", "adaptret", "retomaton")
 SIZE = (11.4, 5.0)
@@ -29,7 +28,7 @@ SIZE = (11.4, 5.0)
 
 def draw_compared(paper: Sequence[Row], ours: Sequence[Row], out: Path, name: str) -> Figure:
     """Perplexity against FoSS: the paper's methods, there and here."""
-    path = FOLDER / f"{name}.png"
+    path = f"{FOLDER}/{name}.png"
     with drawing(out / path, panels=2, size=SIZE) as panels:
         for axes, rows, title in zip(panels, (paper, ours), ("the paper", "here"), strict=True):
             _draw_curves(axes, main_curves(rows), title)
@@ -67,7 +66,7 @@ def _keep_low_curves_apart(axes: Any, shown: Mapping[Curve, Sequence[Row]]) -> N
 
 def draw_clusterings(paper: Sequence[Row], ours: Sequence[Row], out: Path, name: str) -> Figure:
     """RetoMaton with every clustering, there and here."""
-    path = FOLDER / f"{name}.png"
+    path = f"{FOLDER}/{name}.png"
     with drawing(out / path, panels=2, size=(SIZE[0], 5.8)) as panels:
         for axes, rows, title in zip(panels, (paper, ours), ("the paper", "here"), strict=True):
             found = [curve for curve in curves(rows) if curve.method == "retomaton"]
@@ -100,7 +99,7 @@ def draw_saved_time(rows: Sequence[Row], out: Path) -> Figure | None:
     found = saved_times(rows)
     if not found:
         return None
-    path = FOLDER / "wall-clock.png"
+    path = f"{FOLDER}/wall-clock.png"
     greys = ("#374151", "#9ca3af", "#c4b5a0")
     with drawing(out / path, size=(8.6, 6)) as axes:
         axes.plot([0, 1], [0, 1], color="#9ca3af", linestyle=":", label="y = x")

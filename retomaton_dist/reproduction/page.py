@@ -6,15 +6,7 @@ from pathlib import Path
 from retomaton_dist.report import names
 from retomaton_dist.report.folder import EvaluationFiles
 from retomaton_dist.report.headline import ReadOff, perplexity_at
-from retomaton_dist.report.page import (
-    Bullets,
-    Heading,
-    Inline,
-    PagePart,
-    Table,
-    Verbatim,
-    prose,
-)
+from retomaton_dist.report.render import Cell, Table
 from retomaton_dist.report.rows import KNNLM, LM, Curve, Row, curves, main_clustering
 from retomaton_dist.reproduction.figures import (
     draw_clusterings,
@@ -25,6 +17,7 @@ from retomaton_dist.reproduction.figures import (
 from retomaton_dist.reproduction.findings import PaperFinding, Studies, find, weak_lm
 from retomaton_dist.reproduction.paper import PUBLISHED, Published
 from retomaton_dist.reproduction.wall_clock import saved_times
+from retomaton_dist.storage.canonical import Json
 
 TITLES = {
     "in-domain": "In-domain datastore",
@@ -50,20 +43,20 @@ NOTES = (
 )
 
 
-def compose(studies: Studies, out: Path) -> list[PagePart]:
-    """The whole report; figures are drawn below `out`."""
+def compose(studies: Studies, out: Path) -> Json:
+    """What the report says, for comparison.jinja; figures are drawn below `out`."""
     findings = find(studies)
-    parts: list[PagePart] = [
-        Heading(1, "The paper's experiments, and ours"),
-        prose(summary(findings), strong=True),
-        Bullets(NOTES),
-    ]
-    if findings:
-        parts += [Heading(2, "The paper's findings"), findings_table(findings)]
-    for name, title in TITLES.items():
-        if name in studies:
-            parts += [Heading(2, title), *_section(name, studies[name], out)]
-    return parts
+    return {
+        "title": "The paper's experiments, and ours",
+        "summary": summary(findings),
+        "notes": NOTES,
+        "findings": findings_table(findings) if findings else None,
+        "studies": [
+            {"title": title, **_made_with(studies[name]), **_compared(name, studies[name], out)}
+            for name, title in TITLES.items()
+            if name in studies
+        ],
+    }
 
 
 def summary(findings: Sequence[PaperFinding]) -> str:
@@ -80,50 +73,34 @@ def findings_table(findings: Sequence[PaperFinding]) -> Table:
     return Table(("experiment", "finding", "here it", "here", "the paper"), body, texts=5)
 
 
-def _section(name: str, study: EvaluationFiles, out: Path) -> list[PagePart]:
-    about: list[PagePart] = [_made_with(study), *_warned(study)]
+def _compared(name: str, study: EvaluationFiles, out: Path) -> Json:
+    """The figure and the table of an experiment, and what the paper did."""
     if name == "wall-clock":
-        figure = draw_saved_time(study.rows, out)
-        return [*about, *([figure] if figure else []), time_table(study.rows)]
+        figure, table = draw_saved_time(study.rows, out), time_table(study.rows)
+        return {"paper": None, "figure": figure, "table": table}
     published = PUBLISHED[name.removesuffix("-strong")]
-    about.insert(0, prose(f"The paper ({published.place}): {published.setting}."))
     if name.startswith("ablation"):
         figure = draw_clusterings(published.rows, study.rows, out, name)
-        return [*about, figure, clusterings_table(published, study)]
-    figure = draw_compared(published.rows, study.rows, out, name)
-    return [*about, figure, compared_table(published, study.rows)]
+        table = clusterings_table(published, study)
+    else:
+        figure = draw_compared(published.rows, study.rows, out, name)
+        table = compared_table(published, study.rows)
+    return {"paper": published, "figure": figure, "table": table}
 
 
-def _made_with(study: EvaluationFiles) -> PagePart:
+def _made_with(study: EvaluationFiles) -> Json:
+    """What we did; `weak` are the levels that show the LM to be too weak to tell."""
     settings, results = study.settings, study.results
-    entries = settings.get("datastore", {}).get("entries")
-    held = settings.get("evaluate", {}).get("calibrate_on") or ["nothing"]
-    return prose(
-        "Here: ",
-        Verbatim(str(settings.get("model", ""))),
-        f", {entries:,} entries" if entries else "",
-        f", {results['positions']:,} positions of documents: {results['documents']:,}, of ",
-        Verbatim(str((settings.get("evaluate", {}).get("text") or [""])[0])),
-        "; constants fitted on ",
-        Verbatim(str(held[0])),
-        ".",
-    )
-
-
-def _warned(study: EvaluationFiles) -> list[PagePart]:
-    """Say of an LM that is too weak for what is compared that it is."""
-    levels = weak_lm(study.rows)
-    if levels is None:
-        return []
-    return [
-        prose(
-            f"This LM is too weak to tell: looking up the last few tokens, without any key or "
-            f"search, has perplexity {levels[0]:,.2f}, below kNN-LM's {levels[1]:,.2f}. Its keys "
-            f"say less than an n-gram does, so that pointers gain by giving the context that is "
-            f"missing. Train it longer, or name another.",
-            strong=True,
-        )
-    ]
+    given = settings.get("evaluate", {})
+    return {
+        "model": str(settings.get("model", "")),
+        "entries": settings.get("datastore", {}).get("entries"),
+        "positions": results["positions"],
+        "documents": results["documents"],
+        "text": str((given.get("text") or [""])[0]),
+        "held": str((given.get("calibrate_on") or ["nothing"])[0]),
+        "weak": weak_lm(study.rows),
+    }
 
 
 def compared_table(published: Published, rows: Sequence[Row]) -> Table:
@@ -134,7 +111,7 @@ def compared_table(published: Published, rows: Sequence[Row]) -> Table:
     for side in ("paper", "here"):
         header += [f"{side}, FoSS {foss:g}" for foss in SHOWN_FOSS]
         header += [f"{side}, most saved", f"{side}, FoSS 0 against kNN-LM"]
-    body: list[list[Inline]] = []
+    body: list[list[Cell]] = []
     for curve, points in ours.items():
         if curve.clustering not in (None, "none", main):
             continue
@@ -145,7 +122,7 @@ def compared_table(published: Published, rows: Sequence[Row]) -> Table:
     return Table(tuple(header), body)
 
 
-def _levels(curve: Curve, points: Sequence[Row], base: ReadOff | None) -> list[Inline]:
+def _levels(curve: Curve, points: Sequence[Row], base: ReadOff | None) -> list[Cell]:
     # The LM alone is the same at every FoSS.
     read = [
         ReadOff(points[0].perplexity, False) if curve == LM and points else perplexity_at(points, f)
@@ -168,7 +145,7 @@ def clusterings_table(published: Published, study: EvaluationFiles) -> Table:
     levels = (f"FoSS {foss:g}" for foss in SHOWN_FOSS)
     header = ("whose", "clustering", "states", *levels, "most saved")
     automata = study.settings.get("automata", {})
-    body: list[list[Inline]] = []
+    body: list[list[Cell]] = []
     for whose, rows in (("paper", published.rows), ("here", study.rows)):
         for curve, points in curves(rows).items():
             if curve.method != "retomaton" or curve.clustering is None:

@@ -4,11 +4,10 @@ from dataclasses import asdict
 from pathlib import Path
 
 from retomaton_dist.report.folder import read_evaluation
-from retomaton_dist.report.html import to_html
-from retomaton_dist.report.markdown import to_markdown
+from retomaton_dist.report.render import write_pages
 from retomaton_dist.reproduction.findings import Studies, find
 from retomaton_dist.reproduction.page import TITLES, compose
-from retomaton_dist.storage import canonical, files
+from retomaton_dist.storage import canonical
 
 EVALUATIONS = "evaluations"
 FINISHED = "results.json"
@@ -30,10 +29,8 @@ def write_comparison(out: Path) -> Path:
     results.json holds what is worth keeping of everything: settings, rows and findings.
     """
     studies = read_studies(out)
-    parts = compose(studies, out)
-    files.write(out / "report.md", to_markdown(parts).encode())
-    page = out / "report.html"
-    files.write(page, to_html(parts, out).encode())
+    package = "retomaton_dist.reproduction"
+    page = write_pages(out, "comparison.jinja", compose(studies, out), package)
     kept = {
         name: {"settings": study.settings, "results": study.results}
         for name, study in studies.items()

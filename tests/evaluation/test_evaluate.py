@@ -51,7 +51,7 @@ def scores(sweep):
 
 
 def test_every_method_has_its_curve(sweep):
-    walks = [(name, tau, None) for name in ("kmeans", "none") for tau in (1.0, 4.0, "inf")]
+    walks = [(name, tau, None) for name in ("kmeans", "none") for tau in (1.0, 4.0, math.inf)]
     expected = [("lm", None, None, None)]
     searching = ("knnlm", "knnlm+wide", "knnlm+lambda", "adaptret")
     expected += [(name, None, None, f) for name in searching for f in FRACTIONS]
@@ -103,7 +103,7 @@ def test_foss_falls_to_zero_as_tau_rises(sweep):
     rows = by_point(sweep)
     for method in ("retomaton", "retomaton+pw", "retomaton+lambda"):
         for name in ("kmeans", "none"):
-            found = [rows[method, name, tau, None]["foss"] for tau in (1.0, 4.0, "inf")]
+            found = [rows[method, name, tau, None]["foss"] for tau in (1.0, 4.0, math.inf)]
             assert found == sorted(found, reverse=True)
             assert found[0] > 0.2
             assert found[-1] == 0.0
@@ -117,7 +117,7 @@ def test_without_searches_all_are_saved_and_a_larger_sigma_saves_fewer(sweep):
             fewer = rows[method, name, tau, 2.0, None]
             assert 0.0 < fewer["foss"] < 1.0
             # Matches are the text's and not the walk's: who restarts less searches no more.
-            assert fewer["foss"] >= rows[method, name, "inf", 2.0, None]["foss"]
+            assert fewer["foss"] >= rows[method, name, math.inf, 2.0, None]["foss"]
 
 
 def test_at_random_about_as_many_are_searched_for_as_by_sigma(sweep):
@@ -307,7 +307,7 @@ def test_targets_are_met_about_as_on_the_calibration_text(walkable_store, texts,
     made = evaluate_here(walkable_store.path, tmp_path / "out", texts, **chosen)
     found = [row["foss"] for row in made.rows]
     assert found == pytest.approx([0.4, 0.0], abs=0.1)
-    assert [row["tau"] for row in made.rows][1] == "inf"
+    assert [row["tau"] for row in made.rows][1] == math.inf
 
 
 def test_constants_that_are_given_need_no_calibration_text(walkable_store, texts, tmp_path):

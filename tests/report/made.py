@@ -159,6 +159,7 @@ def files(live=False, text="a sequence"):
         },
         "analysis": {
             "walk": "kmeans@8",
+            "corpus": {"sources": 1, "first_source": "/text/train.en"},
             "gains": [gains()],
             "runs": {
                 "lengths": [[1, 30], [2, 40], [3, 20], [25, 2]],
@@ -189,14 +190,26 @@ def files(live=False, text="a sequence"):
         "calibration": {
             "methods": {
                 "knnlm": {"lambda": 0.4375, "temperature": 8.0},
-                "adaptret": {"positions": 1500, "held_out": 170, "epochs": 4, "seconds": 6.5},
+                "adaptret": {
+                    "positions": 1500,
+                    "held_out": 170,
+                    "epochs": 4,
+                    "seconds": 6.5,
+                    "thresholds": {"0.0": -0.5, "0.1": -1.25},
+                },
+                "retomaton+suffix": {
+                    "kmeans": {"2": {"lambda": 0.5, "temperature": 4.0, "pointer_weight": 1.0}}
+                },
             },
         },
         "settings": {
             "command": ["retomaton", "eval", "my.store", "--text", "a text"],
             "k": 1024,
             "versions": {"numpy": "2.9.9", "note": text},
-            "store": {"digest": "0123abcd"},
+            "store": "/stores/my.store",
+            "model": "gpt2",
+            "sources": ["/text/test.en", "/text/more.en"],
+            "inputs": {"datastore": "0123abcd"},
             "automata": {"kmeans": {"states": 31415, "codec": "pq64"}},
         },
     }

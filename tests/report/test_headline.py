@@ -11,7 +11,7 @@ from retomaton_dist.report.headline import (
     Target,
     largest_foss,
     perplexity_at,
-    result_sentence,
+    result_sentences,
     targets,
 )
 from retomaton_dist.report.rows import read_row
@@ -80,16 +80,22 @@ def test_targets_are_knnlm_at_foss_0_and_adaptrets_best():
     assert targets({("knnlm", None): curve([(0.1, 80)])}) == []
 
 
-def test_the_sentence_says_what_restarts_by_suffixes_come_to_without_any_search(tmp_path):
+def test_a_sentence_says_what_restarts_by_suffixes_come_to_without_any_search(tmp_path):
     files = made.files()
     restarts = [(0.5, 71.0, 4, 2), (1.0, 86.0, 1, 0), (1.0, 84.0, "inf", 0)]
     files["results"]["rows"] += [
         made.row("retomaton+suffix", "kmeans", foss, level, tau=tau, sigma=sigma)
         for foss, level, tau, sigma in restarts
     ]
-    said = result_sentence(read_evaluation(made.write(tmp_path, files)))
+    said = result_sentences(read_evaluation(made.write(tmp_path, files)))
     best = "RetoMaton + suffix (kmeans) has 84.00 without any search, 5.0 % above kNN-LM"
-    assert best in said
-    assert "without any search" not in result_sentence(
-        read_evaluation(made.write(tmp_path, made.files()))
-    )
+    assert best in said[-1]
+    without = result_sentences(read_evaluation(made.write(tmp_path, made.files())))
+    assert not any("without any search" in sentence for sentence in without)
+
+
+def test_every_sentence_is_short_and_whole(tmp_path):
+    for sentence in result_sentences(read_evaluation(made.write(tmp_path, made.files()))):
+        assert sentence.endswith(".")
+        assert sentence[0].isupper() or sentence.startswith("kNN-LM")
+        assert len(sentence.split()) < 30

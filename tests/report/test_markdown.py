@@ -2,12 +2,12 @@
 
 import re
 from html import unescape
+from pathlib import Path
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retomaton_dist.report.markdown import to_markdown
-from retomaton_dist.report.page import Passage, Table, Verbatim, prose, visible
+from retomaton_dist.report.render import Verbatim, environment, visible
 
 PIECES = [
     "`",
@@ -29,6 +29,10 @@ PIECES = [
 HOSTILE = st.lists(st.sampled_from(PIECES), min_size=1, max_size=8).map("".join)
 
 
+TEMPLATES = environment("md", Path())
+write = TEMPLATES.globals["write"]
+
+
 def code_span(text):
     """What a code span that fills the whole text shows; a longer or shorter fence is no end."""
     fence = re.match("`+", text)[0]
@@ -41,12 +45,12 @@ def code_span(text):
 
 @given(HOSTILE)
 def test_a_code_span_shows_the_text_and_nothing_else(text):
-    assert code_span(to_markdown([prose(Verbatim(text))]).removesuffix("\n")) == visible(text)
+    assert code_span(write.code(text)) == visible(text)
 
 
 @given(HOSTILE)
 def test_a_code_span_in_a_table_stays_in_its_cell(text):
-    made = to_markdown([Table(("a", "b"), [[Verbatim(text), "1"]])]).splitlines()
+    made = write.columns(["a", "b"], [[Verbatim(text), "1"]]).splitlines()
     cell = made[2].removeprefix("| ").removesuffix(" | 1 |")
     assert "|" not in cell
     if cell.startswith("<code>"):
@@ -59,7 +63,7 @@ def test_a_code_span_in_a_table_stays_in_its_cell(text):
 
 @given(HOSTILE)
 def test_a_passage_ends_only_at_its_own_fence(text):
-    first, *inner, last = to_markdown([Passage(text)]).removesuffix("\n").split("\n")
+    first, *inner, last = write.passage(text).removesuffix("\n").split("\n")
     fence = first.removesuffix("text")
     assert last == fence
     assert "\n".join(inner) == visible(text, lines=True)
@@ -67,5 +71,7 @@ def test_a_passage_ends_only_at_its_own_fence(text):
 
 
 def test_markup_in_prose_is_escaped():
-    assert to_markdown([prose("a_b *c* <d> `e` |")]) == "a\\_b \\*c\\* \\<d\\> \\`e\\` \\|\n"
-    assert to_markdown([prose(Verbatim(""))]) == "(nothing)\n"
+    prose = TEMPLATES.from_string("{% call write.p() %}{{ text }}{% endcall %}")
+    said = prose.render(text="a_b *c* <d> `e` |")
+    assert said == "a\\_b \\*c\\* \\<d\\> \\`e\\` \\|\n\n"
+    assert write.code("") == "(nothing)"

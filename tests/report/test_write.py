@@ -1,10 +1,11 @@
 """The report as a reader gets it: figures, Markdown and HTML from an evaluation's JSON files."""
 
+import os
 import re
 
 import pytest
 
-from retomaton_dist.report.page import visible
+from retomaton_dist.report.render import visible
 from retomaton_dist.report.write import write_report
 from tests.report import made
 from tests.report.browser import Page
@@ -28,6 +29,10 @@ def markdown(folder):
     return (folder / "report.md").read_text()
 
 
+def pictures(page):
+    return [link for link in page.links if link.startswith("data:image/png;base64,")]
+
+
 def test_every_figure_is_drawn_and_shown_in_both_reports(reports):
     drawn = {path.stem for path in (reports / "figures").iterdir()}
     assert drawn == ALL_FIGURES
@@ -36,12 +41,13 @@ def test_every_figure_is_drawn_and_shown_in_both_reports(reports):
     )
     assert {*re.findall(r"\]\(figures/(\w+)\.png\)", markdown(reports))} == ALL_FIGURES
     page = Page((reports / "report.html").read_text())
-    assert len(page.links) == len(ALL_FIGURES)
+    assert len(pictures(page)) == len(ALL_FIGURES)
 
 
 def test_the_page_needs_nothing_from_outside(reports):
     page = Page((reports / "report.html").read_text())
-    assert all(link.startswith("data:image/png;base64,") for link in page.links)
+    inside = {link for link in page.links if link.startswith("#")}
+    assert inside | {*pictures(page)} == {*page.links}
     assert not {"script", "link", "iframe", "object"} & {*page.tags}
 
 
@@ -70,17 +76,62 @@ def test_tables_of_markdown_have_as_many_cells_in_every_row(reports):
         assert len(counts) == 1
 
 
+def test_the_title_says_what_was_evaluated_with_what_and_when(tmp_path):
+    folder = made.write(tmp_path / "out", made.files())
+    os.utime(folder / "settings.json", (0, 1_800_000_000))
+    write_report(folder)
+    title = "test.en and 1 more with my.store (train.en, gpt2), 15 January 2027"
+    assert markdown(folder).startswith(f"# {title}\n")
+    page = (folder / "report.html").read_text()
+    assert f"<title>{title}</title>" in page
+    assert f"<h1>{title}</h1>" in page
+
+
+def test_what_an_evaluation_did_not_note_is_left_out_of_the_title(tmp_path):
+    content = made.small_files()
+    del content["settings"]["model"]
+    folder = made.write(tmp_path / "out", content)
+    os.utime(folder / "settings.json", (0, 1_800_000_000))
+    write_report(folder)
+    assert markdown(folder).startswith("# test.en and 1 more with my.store, 15 January 2027\n")
+
+
+def test_foss_is_explained_before_the_result_that_uses_it(reports):
+    _, about, foss, result, *_ = markdown(reports).split("\n\n")
+    assert "1,000 positions of 12 documents" in about
+    assert foss.startswith("FoSS is the fraction of saved searches")
+    assert "FoSS 0" in result
+
+
 def test_the_headline_comes_first_and_says_the_result_in_numbers(reports):
-    title, result, *_ = markdown(reports).split("\n\n")
-    assert title == "# Perplexity and saved searches"
+    result = markdown(reports).split("\n\n")[3]
     assert "RetoMaton (kmeans) has perplexity 70.00 and kNN-LM has perplexity 80.00" in result
-    assert "the LM alone has 1,100.00" in result
+    assert "The LM alone has perplexity 1,100.00" in result
     matched = "7.9 % below kNN-LM of as many candidates (76.00)"
-    assert f"RetoMaton is {matched} (95 % interval of the change: -9.9 % to -5.9 %)" in result
+    assert f"RetoMaton is {matched}; 95 % interval of the change: -9.9 % to -5.9 %" in result
     learned = "9.7 % below kNN-LM with the same learned mixing (72.00)"
     assert f"RetoMaton + lambda is {learned}" in result
     equal = "RetoMaton equals kNN-LM of as many candidates with 53.3 % of the searches saved"
     assert equal in result
+
+
+def test_contents_lead_to_every_section(reports):
+    text = markdown(reports)
+    listed = re.findall(r"(?m)^\d+\. \[(.*)\]\(#(.*)\)$", text)
+    assert [title for title, _ in listed] == re.findall("(?m)^## (.*)$", text)
+    page = (reports / "report.html").read_text()
+    assert re.findall('<h2 id="([^"]*)">', page) == [anchor for _, anchor in listed]
+    assert re.findall('href="#([^"]*)"', page) == [anchor for _, anchor in listed]
+
+
+def test_calibration_is_a_table_with_a_row_for_each_constant(reports):
+    lines = markdown(reports).splitlines()
+    assert "| kNN-LM | – | 0.4375 | 8 | – | – | – | – | – |" in lines  # noqa: RUF001
+    assert (
+        "| RetoMaton + suffix | kmeans, sigma 2 | 0.5 | 4 | 1 | – | – | – | – |"  # noqa: RUF001
+        in lines
+    )
+    assert "| 10 % | -1.25 |" in lines
 
 
 def test_the_headline_table_interpolates_and_marks_it(reports):
@@ -115,7 +166,7 @@ def test_a_report_of_the_lm_alone_leaves_everything_else_out(tmp_path):
     (folder / "analysis.json").unlink()
     write_report(folder)
     assert [path.name for path in (folder / "figures").iterdir()] == ["curves.png"]
-    assert "On 1,000 positions of 12 documents, the LM alone has 1,100.00." in markdown(folder)
+    assert "- **The LM alone has perplexity 1,100.00.**" in markdown(folder)
     titles = re.findall("(?m)^## (.*)$", markdown(folder))
     assert len(titles) == 3  # all points, settings, words
 
@@ -180,6 +231,6 @@ def test_where_the_matched_baseline_did_not_run_the_headline_says_so(tmp_path):
     content["results"]["rows"] = [row | {"against": None} for row in rows]
     folder = made.write(tmp_path / "out", content)
     write_report(folder)
-    result = markdown(folder).split("\n\n")[1]
+    result = markdown(folder).split("\n\n")[3]
     assert "12.5 % below kNN-LM (its matched baseline, knnlm+wide, did not run)" in result
     assert "equals kNN-LM with 66.7 % of the searches saved" in result
