@@ -9,14 +9,10 @@ from retomaton_dist import __version__
 from retomaton_dist.cli import (
     build,
     calibrate,
-    cluster,
-    compile,  # noqa: A004 - the command of this name
     demo,
     doctor,
     evaluate,
-    extract,
     generate,
-    index,
     inspect,
     plan,
     prune,
@@ -24,10 +20,8 @@ from retomaton_dist.cli import (
     reproduce,
     score,
     serve_index,
-    statistics,
+    stages,
     submit,
-    suffix,
-    tokenize,
     train_lm,
     verify,
 )
@@ -36,31 +30,25 @@ from retomaton_dist.cli.signals import signals_interrupt
 from retomaton_dist.errors import RetomatonError
 
 COMMANDS = {
-    module.COMMAND.name: module.COMMAND
-    for module in (
-        demo,
-        build,
-        plan,
-        tokenize,
-        extract,
-        cluster,
-        index,
-        compile,
-        suffix,
-        statistics,
-        calibrate,
-        evaluate,
-        generate,
-        report,
-        score,
-        serve_index,
-        submit,
-        doctor,
-        inspect,
-        verify,
-        prune,
-        train_lm,
-        reproduce,
+    command.name: command
+    for command in (
+        demo.COMMAND,
+        build.COMMAND,
+        plan.COMMAND,
+        *stages.COMMANDS,
+        calibrate.COMMAND,
+        evaluate.COMMAND,
+        generate.COMMAND,
+        report.COMMAND,
+        score.COMMAND,
+        serve_index.COMMAND,
+        submit.COMMAND,
+        doctor.COMMAND,
+        inspect.COMMAND,
+        verify.COMMAND,
+        prune.COMMAND,
+        train_lm.COMMAND,
+        reproduce.COMMAND,
     )
 }
 
