@@ -19,9 +19,10 @@ from tests.conftest import ROOT
 # Packages and modules of retomaton_dist, from low to high: each imports only what stands before it.
 # CONTRIBUTING.md draws the same line.
 DRAWN = (
-    "errors < kernel_cache < compiled < settings < corpus < lm < clustering < codec < automaton "
-    "< search < artifacts < runtime < engine < methods < calibration < stages < analysis "
-    "< evaluation < report < generation < dry_run < checkup < api < demo < reproduction < cli"
+    "errors < registry < kernel_cache < compiled < settings < corpus < lm < clustering < codec "
+    "< automaton < search < artifacts < runtime < engine < methods < calibration < stages "
+    "< analysis < evaluation < report < generation < dry_run < checkup < api < demo "
+    "< reproduction < cli"
 )
 ORDER = tuple(DRAWN.split(" < "))
 # The three top folders likewise; `storage` and `jobs` are parts of the package through links.

@@ -14,7 +14,7 @@ from retomaton_dist.evaluation.shortlist import Shortlist
 from retomaton_dist.report.write import write_report
 from retomaton_dist.runtime.progress import say
 from retomaton_dist.settings import EvaluateSettings, ReportSettings, WalkSettings, WorkerSettings
-from retomaton_dist.settings.entrances import split_keywords, walk_settings
+from retomaton_dist.settings.parsing import split_keywords, walk_settings
 from retomaton_dist.storage import canonical
 from retomaton_dist.storage.store import Store
 

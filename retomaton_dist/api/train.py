@@ -9,7 +9,7 @@ from retomaton_dist.lm.train_folder import TrainResult
 from retomaton_dist.lm.train_loop import TrainProgress
 from retomaton_dist.runtime.progress import showing
 from retomaton_dist.settings import CorpusSettings, TrainSettings
-from retomaton_dist.settings.entrances import split_keywords
+from retomaton_dist.settings.parsing import split_keywords
 
 
 def train_lm(out: str | Path, *, progress: str | None = None, **settings: Any) -> TrainResult:

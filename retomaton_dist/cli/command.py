@@ -7,8 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
+from retomaton_dist.registry import nearest
 from retomaton_dist.settings.declaring import flag_of
-from retomaton_dist.settings.entrances import (
+from retomaton_dist.settings.parsing import (
     GROUPS,
     help_of,
     is_required,
@@ -16,7 +17,6 @@ from retomaton_dist.settings.entrances import (
     read_file,
     type_of,
 )
-from retomaton_dist.settings.nearest import nearest
 
 Arguments = argparse.Namespace
 

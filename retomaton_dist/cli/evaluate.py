@@ -6,7 +6,7 @@ from retomaton_dist.cli.command import Command, Invocation
 from retomaton_dist.cli.report import show
 from retomaton_dist.cli.store_argument import add_store, readable_store
 from retomaton_dist.settings import PRESETS, EvaluateSettings
-from retomaton_dist.settings.entrances import GROUPS, walk_settings
+from retomaton_dist.settings.parsing import GROUPS, walk_settings
 
 
 def run(call: Invocation) -> int:

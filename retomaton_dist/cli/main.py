@@ -11,14 +11,10 @@ from retomaton_dist import __version__
 from retomaton_dist.cli import (
     build,
     calibrate,
-    cluster,
-    compile,  # noqa: A004 - the command of this name
     demo,
     doctor,
     evaluate,
-    extract,
     generate,
-    index,
     inspect,
     plan,
     prune,
@@ -26,10 +22,8 @@ from retomaton_dist.cli import (
     reproduce,
     score,
     serve_index,
-    statistics,
+    stages,
     submit,
-    suffix,
-    tokenize,
     train_lm,
     verify,
 )
@@ -41,14 +35,20 @@ from retomaton_dist.errors import RetomatonError
 LONGEST_SHOWN = 100
 # As --help shows them.
 GROUPED = {
-    "to begin with": (demo, doctor, plan),
-    "make a store": (build, tokenize, extract, cluster, index, compile, suffix, statistics),
-    "use it": (calibrate, evaluate, report, score, generate),
-    "look after it": (inspect, verify, prune),
-    "on a cluster": (submit, serve_index),
-    "models and the paper": (train_lm, reproduce),
+    "to begin with": (demo.COMMAND, doctor.COMMAND, plan.COMMAND),
+    "make a store": (build.COMMAND, *stages.COMMANDS),
+    "use it": (
+        calibrate.COMMAND,
+        evaluate.COMMAND,
+        report.COMMAND,
+        score.COMMAND,
+        generate.COMMAND,
+    ),
+    "look after it": (inspect.COMMAND, verify.COMMAND, prune.COMMAND),
+    "on a cluster": (submit.COMMAND, serve_index.COMMAND),
+    "models and the paper": (train_lm.COMMAND, reproduce.COMMAND),
 }
-COMMANDS = {module.COMMAND.name: module.COMMAND for group in GROUPED.values() for module in group}
+COMMANDS = {command.name: command for group in GROUPED.values() for command in group}
 
 EPILOG = """\
 a first look:
@@ -146,9 +146,9 @@ def _parser() -> argparse.ArgumentParser:
 def _listed() -> str:
     """The commands with their summaries, group by group."""
     lines = []
-    for title, modules in GROUPED.items():
+    for title, commands in GROUPED.items():
         lines += ["", f"{title}:"]
-        for module in modules:
-            about = textwrap.wrap(module.COMMAND.summary, 72)
-            lines += [f"  {module.COMMAND.name:<14}{about[0]}", *(" " * 16 + x for x in about[1:])]
+        for command in commands:
+            about = textwrap.wrap(command.summary, 72)
+            lines += [f"  {command.name:<14}{about[0]}", *(" " * 16 + x for x in about[1:])]
     return "\n".join(lines)

@@ -21,7 +21,7 @@ from retomaton_dist.cli.command import (
 from retomaton_dist.cli.signals import signals_interrupt
 from retomaton_dist.cli.store_argument import require_shared, store_of
 from retomaton_dist.errors import BadInput
-from retomaton_dist.settings.entrances import FLAGGED, with_tables
+from retomaton_dist.settings.parsing import FLAGGED, with_tables
 
 if TYPE_CHECKING:
     from retomaton_dist.runtime.submission import JobBoard, SubmittedJob

@@ -30,7 +30,7 @@ from retomaton_dist.settings import (
     TrainSettings,
     WorkerSettings,
 )
-from retomaton_dist.settings.entrances import with_tables
+from retomaton_dist.settings.parsing import with_tables
 from retomaton_dist.storage.store import Store
 from retomaton_dist.storage.verify import verify
 

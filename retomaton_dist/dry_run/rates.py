@@ -8,32 +8,11 @@ measured on the machine named below, unless a file says otherwise, such as one t
 import dataclasses
 import json
 import math
-from dataclasses import dataclass
 from pathlib import Path
 
 from retomaton_dist.errors import BadInput
+from retomaton_dist.stages.cost import Rates
 from retomaton_dist.storage.files import check_plain
-
-
-@dataclass(frozen=True)
-class Rates:
-    """What one worker gets done in a second while the others work too.
-
-    `products` and `searched` are multiplications of numbers, by our own k-means and by FAISS;
-    `encoded` are keys, `placed` entries brought into slot order, `ordered` into context order,
-    `hashed` bytes checked, and `swept` bytes of a mapped column that a unit looks through for what
-    is its own. `worker_bytes` is the memory of a worker that has nothing to do yet.
-    """
-
-    products: float
-    searched: float
-    encoded: float
-    placed: float
-    ordered: float
-    hashed: float
-    worker_bytes: float
-    swept: float = 2e9
-
 
 MEASURED_ON = "one of 2 cores, no GPU, 2026-11-17, by CPU time"
 # On keys of 64 numbers. The first three, and `ordered`, by the benchmark `scale`: near those that

@@ -21,8 +21,10 @@ from retomaton_dist.corpus.sources import Source, changes, find_sources, fingerp
 from retomaton_dist.errors import ConfigMismatch, CorpusError
 from retomaton_dist.lm.identity import ModelSpec, load_tokenizer
 from retomaton_dist.lm.tokenizer import Tokenizer
-from retomaton_dist.settings import CorpusSettings, TokenizeSettings
-from retomaton_dist.stages.runner import Done, Plan
+from retomaton_dist.settings import BuildSettings, CorpusSettings, TokenizeSettings
+from retomaton_dist.stages.cost import StageEstimate, Work
+from retomaton_dist.stages.runner import Done, Plan, run_stage
+from retomaton_dist.stages.stage import BuildStage, Running
 from retomaton_dist.storage import corpus
 from retomaton_dist.storage.canonical import Json
 from retomaton_dist.storage.corpus import TokenisedDocument
@@ -33,6 +35,9 @@ from retomaton_dist.storage.store import Store, StoreWriter
 
 STAGE = "tokenize"
 BATCH_CHARACTERS = 1 << 18
+# What the corpus takes on disk: token and offset, and what is kept of a document.
+BYTES_PER_TOKEN = 8
+BYTES_PER_DOCUMENT = 64
 _COUNTS = ("documents", "tokens", "entries", "skipped")
 
 Pieces = list[tuple[Source, Piece]]
@@ -191,6 +196,37 @@ def plan_tokenize(
     # Cut now: a source that cannot be cut is refused here.
     _ = plan.units
     return plan
+
+
+class TokenizeStage(BuildStage):
+    """Text becomes tokens."""
+
+    def run(self, running: Running) -> None:
+        """Tokenise what is missing of the corpus."""
+        run_stage(running.writer, running.text.corpus, running.session)
+
+    def estimate(self, settings: BuildSettings, work: Work) -> list[StageEstimate]:  # noqa: ARG002
+        """What it takes was measured, or follows from the size of the text."""
+        effort, disk = work.tokenizing, corpus_bytes(work)
+        return [
+            StageEstimate(
+                "tokenize",
+                "corpus",
+                disk,
+                effort.memory,
+                effort.workers,
+                effort.core_seconds,
+                unit=effort.unit,
+                reads=work.text_bytes,
+                scratch=disk,
+                timing=effort.timing,
+            )
+        ]
+
+
+def corpus_bytes(work: Work) -> float:
+    """What the stage leaves."""
+    return float(BYTES_PER_TOKEN * work.shape.entries + BYTES_PER_DOCUMENT * work.documents)
 
 
 class TokenizeWorker:

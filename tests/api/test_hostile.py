@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import retomaton_dist as rd
 from retomaton_dist.errors import BadInput, RetomatonError
-from retomaton_dist.settings.entrances import read_file, with_tables
+from retomaton_dist.settings.parsing import read_file, with_tables
 from retomaton_dist.storage import canonical
 from tests.storage.hostile import altered, signed
 

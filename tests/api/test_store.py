@@ -171,7 +171,7 @@ def test_what_a_session_shows_of_a_store_and_its_parts_is_one_line(walkable_stor
         shown = {
             repr(store): f"{store.entries:,} entries; tokenize, extract, cluster/kmeans",
             repr(store.documents): "1,800 documents of",
-            repr(store.automaton("kmeans")): "50 states, fp16 codes of 32 dimensions",
+            repr(store.automaton("kmeans")): "50 states, keys of 32 dimensions",
             repr(store.suffixes()): "contexts of up to",
             repr(store.states()): "50 kmeans states of",
             repr(searcher): "index 'default', Flat",

@@ -5,7 +5,7 @@ import re
 import pytest
 
 import retomaton_dist as rd
-from retomaton_dist.dry_run.free import warnings
+from retomaton_dist.dry_run.disk import warnings
 from tests.cli.checks import check_refused_without_a_trace
 from tests.conftest import TINY_DIMENSION
 

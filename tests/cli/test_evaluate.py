@@ -7,7 +7,7 @@ import pytest
 
 import retomaton_dist as rd
 from retomaton_dist.settings import PRESETS, EvaluateSettings
-from retomaton_dist.settings.entrances import walk_settings
+from retomaton_dist.settings.parsing import walk_settings
 from retomaton_dist.storage import columns
 from retomaton_dist.storage.store import writing
 from tests.cli.checks import Unchanged, check_refused

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from retomaton_dist.codec.codec import fp16_codec, pq_codec
+from retomaton_dist.codec.fp16 import fp16_codec
+from retomaton_dist.codec.pq import pq_codec
 from retomaton_dist.codec.threads import Threads
 from retomaton_dist.errors import BadInput, DamagedStore
 from tests.codec.make import DIMENSION, exact_distances, random_codec

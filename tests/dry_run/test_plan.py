@@ -8,14 +8,16 @@ from pathlib import Path
 import pytest
 
 import retomaton_dist as rd
-from retomaton_dist.dry_run.costs import KmeansSizes, Work, kmeans
 from retomaton_dist.dry_run.plan import HEAD
 from retomaton_dist.dry_run.rates import MEASURED, read_rates, widened
 from retomaton_dist.errors import BadInput
 from retomaton_dist.lm.outline import body_parameters, load_config
 from retomaton_dist.lm.source import find_model
-from retomaton_dist.settings import ModelSettings
+from retomaton_dist.settings import ClusterSettings, ModelSettings
+from retomaton_dist.stages.cost import Work
 from retomaton_dist.stages.extract import choose_shape
+from retomaton_dist.stages.kmeans import Kmeans
+from retomaton_dist.stages.kmeans_cost import KmeansSizes
 from tests.benchmarks.scale_rates import RATE_OF, compared, estimated, rates_of
 from tests.cli.checks import check_refused
 from tests.conftest import TINY_DIMENSION
@@ -69,8 +71,8 @@ def test_rates_of_a_benchmark_make_the_plan_say_what_it_measured(tmp_path):
 def test_k_means_reads_each_row_some_five_times_however_many_states_there_are():
     for entries in (10**8, 10**9, 10**12):
         work = Work(choose_shape(entries, 1024, None), 64, MEASURED, 50_000)
-        sizes = KmeansSizes(min(entries // 100, 2**32 - 1), entries, 20, plain=False)
-        assert kmeans("states/kmeans", sizes, work).passes == pytest.approx(5.1875)
+        settings = ClusterSettings(states=min(entries // 100, 2**32 - 1), sample=entries)
+        assert Kmeans().estimate(settings, work).passes == pytest.approx(5.1875)
 
 
 def test_a_row_is_compared_with_few_states_where_there_are_many():

@@ -14,8 +14,8 @@ from retomaton_dist.automaton.automaton import Automaton
 from retomaton_dist.automaton.layout import slot_order
 from retomaton_dist.automaton.pieces import pieces, ranges_within, runs_within
 from retomaton_dist.errors import BadInput, DamagedStore, NotAStore, StageMissing
+from retomaton_dist.settings import CompileSettings
 from retomaton_dist.stages.compile import CompilePlan
-from retomaton_dist.stages.compile_worker import Blueprint
 from retomaton_dist.storage import columns, files
 from retomaton_dist.storage.automaton import AutomatonShape
 from retomaton_dist.storage.errors import ConfigMismatch
@@ -275,18 +275,18 @@ def test_compiling_without_clusters_holds_no_number_per_state(store):
     many = 1 << 25
     states = replace(Store.open(store).states("none"), count=many)
     shape = AutomatonShape(many, many, DIMENSION, "fp16", 0, 0)
-    blueprint = Blueprint(Store.open(store), "none", states, shape, None, 1 << 20)
-    plan = CompilePlan(blueprint, "none", None)
+    settings = CompileSettings(states="none", unit_entries=1 << 20)
+    plan = CompilePlan(Store.open(store), settings, states, shape, None)
     tracemalloc.start()
     ordered = [unit for unit in plan.units if unit.kind == "order"]
-    written = blueprint.write_small()
+    written = plan.write_small()
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 2 * many, "bytes"
-    assert [(unit.first, unit.slot, unit.entries) for unit in ordered] == [
+    assert [(unit.first, unit.place, unit.entries) for unit in ordered] == [
         (first, first, 1 << 20) for first in range(0, many, 1 << 20)
     ]
-    path = blueprint.folder / "offsets.arrow"
+    path = plan.folder / "offsets.arrow"
     assert written["offsets"] == files.digest_of(path)
     offsets = columns.map_columns(path, {"offsets": np.uint32})["offsets"]
     assert np.array_equal(offsets, np.arange(many + 1))

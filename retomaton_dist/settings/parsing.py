@@ -1,4 +1,4 @@
-"""Settings from three entrances with one meaning: flags, a TOML file, and Python keywords.
+"""Settings from flags, from a TOML file and from Python keywords, with one meaning.
 
 A TOML file has a table per group of settings ([corpus], [model], ...) whose keys are the flags'
 names, and may name the `store` at its top. Flags win over the file, the file over defaults.
@@ -16,16 +16,12 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from retomaton_dist.errors import BadInput
+from retomaton_dist.registry import LONGEST, nearest
 from retomaton_dist.settings.build import (
     BuildSettings,
     ClusterSettings,
-    CompileSettings,
     CorpusSettings,
-    ExtractSettings,
-    IndexSettings,
     ModelSettings,
-    SuffixSettings,
-    TokenizeSettings,
 )
 from retomaton_dist.settings.declaring import flag_of
 from retomaton_dist.settings.evaluate import (
@@ -37,9 +33,9 @@ from retomaton_dist.settings.evaluate import (
 )
 from retomaton_dist.settings.generate import GenerateSettings
 from retomaton_dist.settings.load import LoadSettings, ScoreSettings
-from retomaton_dist.settings.nearest import LONGEST, nearest
 from retomaton_dist.settings.plan import PlanSettings
 from retomaton_dist.settings.reproduce import ReproduceSettings
+from retomaton_dist.settings.stages import STAGES
 from retomaton_dist.settings.train import TrainSettings
 from retomaton_dist.settings.workers import ServeSettings, WorkerSettings
 from retomaton_dist.storage.files import check_plain
@@ -49,12 +45,7 @@ Group = TypeVar("Group")
 GROUPS: dict[str, type[Any]] = {
     "corpus": CorpusSettings,
     "model": ModelSettings,
-    "tokenize": TokenizeSettings,
-    "extract": ExtractSettings,
-    "cluster": ClusterSettings,
-    "index": IndexSettings,
-    "compile": CompileSettings,
-    "suffix": SuffixSettings,
+    **{stage.name: stage.settings for stage in STAGES if stage.settings},
     "calibrate": CalibrateSettings,
     "evaluate": EvaluateSettings,
     "walk": WalkSettings,
@@ -71,9 +62,9 @@ GROUPS: dict[str, type[Any]] = {
 TOP_LEVEL = ("store",)
 # No setting is as large; Python does not even print numbers of thousands of digits.
 BEYOND = 1 << 64
-# What `build` has flags for; the stages after extraction have a table each.
-FLAGGED = ("corpus", "model", "tokenize", "extract", "workers")
-TABLES = ("cluster", "index", "compile", "suffix")
+# The groups that `build` has flags for; the stages after extraction have a table each.
+FLAGGED = next(stage.groups for stage in STAGES if stage.name == "extract")
+TABLES = tuple(stage.name for stage in STAGES if stage.settings and not stage.from_text)
 
 
 def read_file(path: str | Path) -> dict[str, Any]:
@@ -150,11 +141,8 @@ def with_tables(groups: Sequence[Any], tables: Mapping[str, Any]) -> BuildSettin
         name: checked_table(tables.get(name, {}), GROUPS[name], f"[{name}]") for name in TABLES
     }
     cluster: ClusterSettings = _made("cluster", given["cluster"])
-    compiled = {"states": cluster.clustering, **given["compile"]}
-    later = cluster, _made("index", given["index"]), _made("compile", compiled)
-    corpus, model, tokenize, extract, workers = groups
-    suffix = _made("suffix", given["suffix"])
-    return BuildSettings(corpus, model, tokenize, extract, workers, *later, suffix)
+    given["compile"] = {"states": cluster.clustering, **given["compile"]}
+    return BuildSettings((*groups, *(_made(name, given[name]) for name in TABLES)))
 
 
 def walk_settings(preset: str, *given: Mapping[str, Any]) -> WalkSettings:

@@ -16,17 +16,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from retomaton_dist.codec.pq import WORDS
+from retomaton_dist.codec.pq import ITERATIONS, WORDS
 from retomaton_dist.compiled import Whole, compiled
-from retomaton_dist.errors import BadInput
 
-MOST_CODE_BYTES = 64
-# 64 keys of the sample for each. More cells gain little (tests/benchmarks/codec_error.py) and cost
-# d numbers each to read, for every query that meets them; the format allows 65,536.
-MOST_CELLS = 1024
-ENTRIES_PER_CELL = 256
-ITERATIONS = 12
-SAMPLE = 65_536
 BLOCK = 4096
 # Rows that are compared with a codeword at once.
 ROWS = 256
@@ -54,25 +46,6 @@ class Encoded:
     cells: NDArray[np.uint16]
     codes: NDArray[np.uint8]
     brackets: Floats
-
-
-def choose_code_size(dimension: int, asked: int | None) -> int:
-    """M: as asked, or the largest divisor of d up to 64."""
-    if asked is None:
-        sizes = range(min(MOST_CODE_BYTES, dimension), 0, -1)
-        return next(size for size in sizes if not dimension % size)
-    if asked < 1 or dimension % asked:
-        raise BadInput(
-            f"--code-size {asked}: keys of {dimension} numbers cannot be cut into {asked} equal "
-            f"parts; choose a divisor of {dimension}"
-        )
-    return asked
-
-
-def choose_cells(entries: int) -> int:
-    """C: a power of two, about 256 entries or more in each, 1,024 at most."""
-    wanted = max(1, min(MOST_CELLS, entries // ENTRIES_PER_CELL))
-    return 1 << (wanted.bit_length() - 1)
 
 
 def train(sample: NDArray[Any], cells: int, code_size: int, seed: int = 0) -> Codebooks:

@@ -5,13 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from retomaton_dist.codec.training import (
-    choose_cells,
-    choose_code_size,
-    decode,
-    encode,
-    train,
-)
+from retomaton_dist.codec.pq import choose_cells, choose_code_size
+from retomaton_dist.codec.pq_encoder import decode, encode, train
 from retomaton_dist.errors import BadInput
 
 

@@ -15,7 +15,7 @@ from retomaton_dist.settings import (
     TokenizeSettings,
     WorkerSettings,
 )
-from retomaton_dist.settings.entrances import GROUPS, make_group, read_file, split_keywords
+from retomaton_dist.settings.parsing import GROUPS, make_group, read_file, split_keywords
 
 
 @pytest.fixture
