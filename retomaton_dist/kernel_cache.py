@@ -43,7 +43,7 @@ class SourceFile:
 
 @dataclass(frozen=True)
 class Sources:
-    """The files that a module's kernels are made of: a digest of them all, and how each was found."""
+    """The files that a module's kernels are made of: their digest, and how each was found."""
 
     digest: str
     stamps: Mapping[Path, Stamp]
