@@ -42,6 +42,7 @@ TEXT = (
 )
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(items):
     """Share tests out between processes by file: what a file's tests share is made once."""
     items.sort(key=lambda item: item.path.stem not in LONGEST and item.path.parent.name != "jobs")
