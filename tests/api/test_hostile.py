@@ -15,7 +15,6 @@ from retomaton_dist.storage import canonical
 from tests.storage.hostile import altered, signed
 
 FUZZED = settings(
-    max_examples=60,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

@@ -12,7 +12,7 @@ from tests.conftest import TINY_DIMENSION
 
 @pytest.fixture(scope="module")
 def flags(small_store):
-    return [*small_store.flags(), "--dry-run"]
+    return [*small_store.flags(), "--workers", "1", "--dry-run"]
 
 
 @pytest.mark.slow

@@ -83,7 +83,6 @@ def test_the_models_favourite_has_the_sums_that_it_would_have_as_the_token(world
 
 
 @given(worlds, presets, st.integers(1, 4), st.integers(1, 12))
-@settings(max_examples=25)
 def test_neither_neighbours_in_a_block_nor_seams_of_slabs_nor_other_walks_matter(
     world, preset, block, slab
 ):
@@ -98,7 +97,6 @@ def test_neither_neighbours_in_a_block_nor_seams_of_slabs_nor_other_walks_matter
 
 
 @given(worlds, presets, st.integers(1, 12))
-@settings(max_examples=40)
 def test_a_walk_is_the_oracles_position_by_position(world, preset, slab):
     made, text = build(world)
     every = range(len(world["lengths"]))
@@ -143,7 +141,6 @@ def check_sums(sums, candidates, values, target):
 
 
 @given(worlds, presets)
-@settings(max_examples=40)
 def test_a_forgetful_walk_has_exactly_what_the_search_found(world, preset):
     made, text = build(world, gate=1.0)
     spec, k = SPECS[0], WALKS[preset].k
@@ -169,7 +166,6 @@ def test_a_forgetful_walk_has_exactly_what_the_search_found(world, preset):
 
 
 @given(worlds, st.sampled_from([0.0, 0.5]))
-@settings(max_examples=30)
 def test_where_the_gate_is_closed_there_is_no_candidate_and_p_is_p_lm(world, gate):
     made, text = build(world, gate)
     spec, asked = SPECS[0], []
@@ -191,7 +187,6 @@ def test_where_the_gate_is_closed_there_is_no_candidate_and_p_is_p_lm(world, gat
     presets,
     st.sampled_from([WalkSpec("kmeans", 1.0), WalkSpec("none", 3.0), *SUFFIXED[2:5]]),
 )
-@settings(max_examples=30)
 def test_a_walk_searches_for_nothing_but_what_it_needs(world, preset, spec):
     made, text = build(world)
     asked = []
@@ -229,7 +224,6 @@ def test_only_walks_that_never_search_can_do_without_an_index():
 
 
 @given(worlds, presets)
-@settings(max_examples=30)
 def test_suffixes_alone_are_what_follows_the_longest_one_and_nothing_is_searched(world, preset):
     made, text = build(world, gate=1.0)
     spec, k, asked = SUFFIXED[0], WALKS[preset].k, []

@@ -8,7 +8,7 @@ import pytest
 from retomaton_dist.storage.store import Store
 from retomaton_dist.storage.verify import verify
 from tests.conftest import contents, run_command, run_python
-from tests.evaluation.evaluated import evaluate_here, write_text
+from tests.evaluation.evaluated import measure_here, write_text
 from tests.jobs.cluster import free_ports
 from tests.jobs.test_build_datastore import settings
 from tests.jobs.test_evaluate_perplexity import CHOSEN
@@ -147,6 +147,6 @@ def test_a_job_serves_the_index_that_another_evaluates_with(submit, walkable_sto
     status = submit("serve-index", store, "--status").stdout
     assert not re.search(r"\b0 queries", status)
     assert submit("serve-index", store, "--stop").returncode == 0
-    here = evaluate_here(store, tmp_path / "here", {"text": str(text)}, **CHOSEN)
+    here = measure_here(store, tmp_path / "here", {"text": str(text)}, **CHOSEN)
     assert contents(out / "text/scores") == contents(here.path / "text/scores")
     assert verify(Store.open(out / "text")).findings == []

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
@@ -27,7 +27,6 @@ def random_sums(seed, rows):
 
 
 @given(seeds, st.floats(0, 1), st.sampled_from(GRID), st.sampled_from([1.0, 8.0]))
-@settings(max_examples=40)
 def test_the_mixture_is_what_the_formula_says(seed, weight, temperature, pointer_weight):
     sums, log_lm = random_sums(seed, 20)
     constants = Constants(weight, temperature, pointer_weight)
@@ -64,7 +63,6 @@ def _mean(log_auto, log_lm, weight):
 
 
 @given(seeds)
-@settings(max_examples=25)
 def test_best_constants_are_the_best_of_temperatures_and_pointer_weights(seed):
     sums, log_lm = random_sums(seed, 30)
     pointer_weights = (1.0, 4.0, 16.0)

@@ -8,7 +8,7 @@ import pytest
 import retomaton_dist as rd
 from retomaton_dist.storage.store import Store
 from tests.conftest import ROOT, contents, run_command, run_python, save_tiny_model
-from tests.evaluation.evaluated import evaluate_here, score_digest, write_text
+from tests.evaluation.evaluated import measure_here, score_digest, write_text
 from tests.jobs.cluster import BIN
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
@@ -73,7 +73,7 @@ def test_a_build_and_an_evaluation_by_jobs_equal_those_of_one_process(
     flags += ["--knn-temperature", 2.0, "--tau", "1,4,inf", "--k", 32, "--max-knns", 32]
     job = submit(cluster, "evaluate_perplexity", there, *flags, "--workers", WORKERS)
     assert job.returncode == 0, job.stdout + job.stderr
-    alone = evaluate_here(here, tmp_path / "alone", {"text": str(text)}, **CHOSEN)
+    alone = measure_here(here, tmp_path / "alone", {"text": str(text)}, **CHOSEN)
     assert Store.open(out / "text").stage("score").digest == score_digest(alone)
     assert contents(out / "text/scores") == contents(alone.path / "text/scores")
 

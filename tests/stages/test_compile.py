@@ -34,7 +34,7 @@ from tests.stages.made import (
 
 ENTRIES = 5000
 SMALL = {"unit_entries": 700, "code_size": 8}
-QUIET = {"progress": "none", "workers": 1}
+QUIET = {"progress": "none", "workers": 0}
 
 
 @pytest.fixture(scope="module")
@@ -124,18 +124,6 @@ def test_fp16_holds_the_keys_themselves(store):
     automaton = rd.open(store).automaton("exact")
     keys = Store.open(store).datastore().keys
     assert np.array_equal(automaton.codec.codes.keys, keys[automaton.columns.entries].view("u2"))
-
-
-@pytest.mark.parametrize("workers", [2, pytest.param(3, marks=pytest.mark.slow)])
-def test_bytes_do_not_depend_on_the_number_of_workers(ray_local, store, compiled, workers):
-    rd.compile(store, **SMALL, **{**QUIET, "workers": workers})
-    assert automaton_bytes(store) == automaton_bytes(compiled)
-
-
-def automaton_bytes(path):
-    found = contents(path / "automata") | contents(path / "codecs")
-    assert {"kmeans/values.arrow", "pq8/codes.arrow"} <= set(found)
-    return found
 
 
 def test_another_run_changes_nothing_and_verify_finds_nothing(compiled):

@@ -1,7 +1,7 @@
 """The manifest: what a store was made from; anything else in its place is refused at open."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from retomaton_dist.storage import canonical, manifest
@@ -88,7 +88,6 @@ def test_an_unreadable_store_is_refused_in_one_line(tmp_path, unreadable):
 
 
 @given(kept=st.integers(0, 10**6))
-@settings(max_examples=40)
 def test_a_truncated_manifest_is_damage_with_a_remedy(tmp_path_factory, kept):
     folder = tmp_path_factory.mktemp("manifest")
     manifest.write(folder, Manifest({"tokenize": DONE}))
