@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from retomaton_dist.engine.token_scores import TokenScores
 from retomaton_dist.errors import BadInput
 from retomaton_dist.evaluation.text import TextPlan, find_text
-from retomaton_dist.generation.loaded import RetomatonLM, load
-from retomaton_dist.settings import LoadSettings, ScoreSettings
+from retomaton_dist.generation.loaded import RetomatonLM
+from retomaton_dist.settings import ScoreSettings
 from retomaton_dist.storage.scores import ScoreWriter
 
 # Documents that are scored before their numbers are written.
@@ -29,12 +29,6 @@ class ScoredDocument:
     number: int
     name: str
     scored: TokenScores
-
-
-def load_with(store: str | Path, settings: LoadSettings) -> RetomatonLM:
-    """Load a store as the settings say."""
-    given = {name: value for name, value in vars(settings).items() if name != "lambda_"}
-    return load(store, lam=settings.lambda_, **given)
 
 
 def score_files(lm: RetomatonLM, settings: ScoreSettings) -> Iterator[ScoredDocument]:

@@ -35,8 +35,8 @@ def run(call: Invocation) -> int:
     settings = _with_lines(call).group("generate")
     chosen, store = call.group("load"), readable_store(call)
     prompts = _prompts(settings)
-    from retomaton_dist.api.score import load_with
     from retomaton_dist.cli.generated import Shown
+    from retomaton_dist.generation.loaded import load_with
 
     lm = load_with(store, chosen)
     print(lm, file=sys.stderr)

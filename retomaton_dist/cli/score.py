@@ -12,7 +12,8 @@ def run(call: Invocation) -> int:
     """Print a line per document as it is scored, then one for all."""
     settings, chosen = call.group("score"), call.group("load")
     store = readable_store(call, "--text", settings.text)
-    from retomaton_dist.api.score import load_with, score_files
+    from retomaton_dist.api.score import score_files
+    from retomaton_dist.generation.loaded import load_with
 
     lm = load_with(store, chosen)
     documents = score_files(lm, settings)

@@ -4,7 +4,7 @@ A method is asked for its points as an evaluation asks, but for one threshold: t
 """
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from retomaton_dist.calibration.calibration import Calibration
 from retomaton_dist.calibration.thresholds import restart_for, share_of, tau_for
@@ -13,42 +13,14 @@ from retomaton_dist.errors import BadInput
 from retomaton_dist.methods.constant import with_constants
 from retomaton_dist.methods.method import Calibrated, CurvePoint, Method, Restart, Setup
 from retomaton_dist.methods.registry import METHODS
-from retomaton_dist.settings.evaluate import check_sigma, check_tau
+from retomaton_dist.settings import LoadSettings
 from retomaton_dist.storage.canonical import Json
 
 # Without a calibration nothing says what a threshold saves: search at every position.
 PLAIN = Restart(math.inf, 0.0)
 
 
-@dataclass(frozen=True)
-class LoadRequest:
-    """What a user asks for; None: as calibrated."""
-
-    method: str
-    tau: float | None = None
-    foss: float | None = None
-    sigma: float | None = None
-    lam: float | None = None
-    knn_temperature: float | None = None
-
-    def __post_init__(self) -> None:
-        if self.method not in METHODS:
-            raise BadInput(f"method {self.method!r}: choose from {', '.join(METHODS)}")
-        if self.tau is not None and self.foss is not None:
-            raise BadInput("give tau or foss, not both: a FoSS is met by choosing tau")
-        if self.tau is not None:
-            check_tau(self.tau)
-        if self.sigma is not None:
-            check_sigma(self.sigma)
-        if self.foss is not None and not 0 <= self.foss <= 1:
-            raise BadInput(f"foss {self.foss:g}: must be at least 0 and at most 1")
-        if self.lam is not None and not 0 <= self.lam < 1:
-            raise BadInput(f"lam {self.lam:g}: must be at least 0 and below 1")
-        if self.knn_temperature is not None and not 0 < self.knn_temperature < math.inf:
-            raise BadInput(f"knn_temperature {self.knn_temperature:g}: must be above 0")
-
-
-def choose_point(automaton: str, kept: Calibration | None, wanted: LoadRequest) -> CurvePoint:
+def choose_point(automaton: str, kept: Calibration | None, wanted: LoadSettings) -> CurvePoint:
     """The one point of the method that is wanted."""
     method = METHODS[wanted.method]
     setup = Setup((automaton,), {automaton: (math.inf,)}, {automaton: (PLAIN,)}, (0.0,))
@@ -71,13 +43,13 @@ def choose_point(automaton: str, kept: Calibration | None, wanted: LoadRequest) 
     return point
 
 
-def _refuse(wanted: LoadRequest, *names: str) -> None:
+def _refuse(wanted: LoadSettings, *names: str) -> None:
     for name in names:
         if getattr(wanted, name) is not None:
             raise BadInput(f"{wanted.method} has no {name}: leave it out")
 
 
-def _tau(automaton: str, kept: Calibration | None, wanted: LoadRequest) -> float:
+def _tau(automaton: str, kept: Calibration | None, wanted: LoadSettings) -> float:
     if wanted.tau is not None:
         return wanted.tau
     if kept is None:
@@ -93,7 +65,7 @@ def _tau(automaton: str, kept: Calibration | None, wanted: LoadRequest) -> float
     return tau_for(min(_foss(kept, wanted), curve.most), curve.taus, curve.foss)
 
 
-def _restart(automaton: str, kept: Calibration | None, wanted: LoadRequest) -> Restart:
+def _restart(automaton: str, kept: Calibration | None, wanted: LoadSettings) -> Restart:
     if kept is None:
         _refuse_foss(wanted)
         tau = PLAIN.tau if wanted.tau is None else wanted.tau
@@ -112,7 +84,7 @@ def _restart(automaton: str, kept: Calibration | None, wanted: LoadRequest) -> R
     return Restart(wanted.tau, sigma, share_of(wanted.tau, sigma, tried))
 
 
-def _untried(kept: Calibration, wanted: LoadRequest) -> Restart:
+def _untried(kept: Calibration, wanted: LoadSettings) -> Restart:
     if wanted.tau is None or wanted.sigma is None:
         raise BadInput(
             f"calibration {kept.name!r} has tried no pair of tau and sigma like this for "
@@ -121,11 +93,11 @@ def _untried(kept: Calibration, wanted: LoadRequest) -> Restart:
     return Restart(wanted.tau, wanted.sigma)
 
 
-def _foss(kept: Calibration, wanted: LoadRequest) -> float:
+def _foss(kept: Calibration, wanted: LoadSettings) -> float:
     return kept.targets[0] if wanted.foss is None else wanted.foss
 
 
-def _check_foss(kept: Calibration, wanted: LoadRequest, most: float) -> None:
+def _check_foss(kept: Calibration, wanted: LoadSettings, most: float) -> None:
     if wanted.foss is not None and wanted.foss > most:
         raise BadInput(
             f"foss {wanted.foss:g}: {wanted.method} saved at most {most:.3f} of the searches on "
@@ -133,26 +105,28 @@ def _check_foss(kept: Calibration, wanted: LoadRequest, most: float) -> None:
         )
 
 
-def _refuse_foss(wanted: LoadRequest) -> None:
+def _refuse_foss(wanted: LoadSettings) -> None:
     if wanted.foss is not None:
         raise BadInput("foss is met with a calibration, and the store has none: give tau")
 
 
 def _calibrated(
-    method: Method, kept: Calibration | None, wanted: LoadRequest, setup: Setup
+    method: Method, kept: Calibration | None, wanted: LoadSettings, setup: Setup
 ) -> Calibrated:
     """What was found for the method; constants that are given win."""
-    given: Json = {"lambda": wanted.lam, "temperature": wanted.knn_temperature}
+    given: Json = {"lambda": wanted.lambda_, "temperature": wanted.knn_temperature}
     if kept is None or (method.name not in kept.found and None not in given.values()):
-        return _given(method, replace(setup, weight=wanted.lam, temperature=wanted.knn_temperature))
+        return _given(
+            method, replace(setup, weight=wanted.lambda_, temperature=wanted.knn_temperature)
+        )
     kept.check(method.name)
     found = kept.found[method.name]
     if all(value is None for value in given.values()):
         return found
     if found.arrays or not found.facts:
         raise BadInput(
-            f"{method.name} takes no lam or knn_temperature: what it mixes with was learned, or "
-            f"is the LM alone; choose another method, such as retomaton"
+            f"{method.name} takes no lambda and no knn_temperature: what it mixes with was "
+            f"learned, or is the LM alone; choose another method, such as retomaton"
         )
     return replace(found, facts=with_constants(found.facts, given))
 

@@ -4,6 +4,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +21,7 @@ from retomaton_dist.engine.opening import (
 from retomaton_dist.engine.retrieval import Retrieval
 from retomaton_dist.engine.token_scores import TokenScores
 from retomaton_dist.errors import BadInput
-from retomaton_dist.generation.choosing import LoadRequest, choose_point
+from retomaton_dist.generation.choosing import choose_point
 from retomaton_dist.generation.decoding import Watch
 from retomaton_dist.generation.drafting import Draft, Learnt, drafting_for, suffixes_of
 from retomaton_dist.generation.generating import (
@@ -39,10 +40,11 @@ from retomaton_dist.lm.identity import ModelSpec
 from retomaton_dist.lm.model import LanguageModel
 from retomaton_dist.lm.tokenizer import Tokenizer
 from retomaton_dist.methods.method import CurvePoint
-from retomaton_dist.settings import PRESETS
+from retomaton_dist.methods.registry import METHODS
+from retomaton_dist.settings import PRESETS, LoadSettings
+from retomaton_dist.settings.parsing import split_keywords
 from retomaton_dist.storage.store import Store
 
-METHOD = "retomaton+lambda"
 PRESET = "reference"
 NAME = "default"
 
@@ -174,55 +176,54 @@ class RetomatonLM:
         return f"{self.method} of {self.store.path}{walk}{found}"
 
 
-def load(
-    store: str | Path,
-    *,
-    method: str = METHOD,
-    automaton: str | None = None,
-    calibration: str | None = None,
-    tau: float | None = None,
-    foss: float | None = None,
-    sigma: float | None = None,
-    lam: float | None = None,
-    knn_temperature: float | None = None,
-    model: str | None = None,
-    device: str | None = None,
-    threads: int = 1,
-    trust_remote_code: bool = False,
-) -> RetomatonLM:
-    """Load a store as a language model.
+def load(store: str | Path, **settings: Any) -> RetomatonLM:
+    """Load a store as a language model; keywords are the flags of `retomaton score`.
 
     The walk is by `tau`, or by the tau that saves the fraction `foss` of the searches on the
     calibration text; by default what the calibration was made for. `calibration` is the newest by
-    default; without any, `lam` and `knn_temperature` must be given, for a method without a network.
+    default; without any, `lambda_` and `knn_temperature` must be given, for a method without a
+    network.
     """
-    wanted = LoadRequest(method, tau, foss, sigma, lam, knn_temperature)
+    (chosen,) = split_keywords((LoadSettings,), settings)
+    return load_with(store, chosen)
+
+
+def load_with(store: str | Path, wanted: LoadSettings) -> RetomatonLM:
+    """Load a store as the settings say."""
+    if wanted.method not in METHODS:
+        raise BadInput(f"method {wanted.method!r}: choose from {', '.join(METHODS)}")
     opened = Store.open(Path(store).resolve())
-    kept = _calibration(opened, calibration, wanted)
-    name = choose_automata(automaton, opened)[0]
-    if kept is not None and automaton is None:
+    kept = _calibration(opened, wanted)
+    name = choose_automata(wanted.automaton, opened)[0]
+    if kept is not None and wanted.automaton is None:
         name = kept.automata[0]
     point = choose_point(name, kept, wanted)
-    retrieval = _retrieval(opened, name, kept, point, threads)
-    outlined, tokenizer = store_model(opened, model, device, trust_remote_code=trust_remote_code)
+    retrieval = _retrieval(opened, name, kept, point, wanted.threads)
+    outlined, tokenizer = store_model(
+        opened, wanted.model, wanted.device, trust_remote_code=wanted.trust_remote_code
+    )
     check_tokenizer(opened, outlined.spec.identity)
-    chosen = device or opened.stage("extract").config["device"]
-    lm = LanguageModel.load(outlined.spec, chosen)
+    lm = LanguageModel.load(
+        outlined.spec, wanted.device or opened.stage("extract").config["device"]
+    )
     found = kept.name if kept else None
     return RetomatonLM(opened, outlined.spec, lm, tokenizer, retrieval, point, found)
 
 
-def _calibration(store: Store, name: str | None, wanted: LoadRequest) -> Calibration | None:
+def _calibration(store: Store, wanted: LoadSettings) -> Calibration | None:
+    """The calibration that was named, else the newest; the LM alone needs none."""
     names = calibration_names(store)
-    if name is not None:
-        return Calibration.open(store, name)
+    if wanted.calibration is not None:
+        return Calibration.open(store, wanted.calibration)
+    if wanted.method == "lm":
+        return None
     if names:
         return Calibration.open(store, names[-1])
-    if wanted.method != "lm" and (wanted.lam is None or wanted.knn_temperature is None):
+    if wanted.lambda_ is None or wanted.knn_temperature is None:
         raise BadInput(
             f"{store.path} has no calibration: make one with `retomaton calibrate {store.path} "
             f"--on TEXT`, or choose a method without a network and give --lambda and "
-            f"--knn-temperature (in Python: lam and knn_temperature)"
+            f"--knn-temperature (in Python: lambda_ and knn_temperature)"
         )
     return None
 

@@ -34,7 +34,7 @@ from retomaton_dist.generation.sampling import Choosing
 from tests.benchmarks.small_store import build_small
 
 PROMPT_TOKENS, BATCH, LOOKUP = 24, 8, 10
-SMALL = {"method": "retomaton", "lam": 0.5, "knn_temperature": 8.0, "tau": 4.0}
+SMALL = {"method": "retomaton", "lambda_": 0.5, "knn_temperature": 8.0, "tau": 4.0}
 
 
 @dataclass(frozen=True)
@@ -128,7 +128,11 @@ def prompts_of(lm, path, count):
 def measure(given):
     torch.set_num_threads(1)
     faiss.omp_set_num_threads(1)
-    chosen = {"method": given.method, "lam": given.lam, "knn_temperature": given.knn_temperature}
+    chosen = {
+        "method": given.method,
+        "lambda_": given.lam,
+        "knn_temperature": given.knn_temperature,
+    }
     lm = load(given.store, foss=given.foss, tau=given.tau, **chosen)
     prompts, held_out = prompts_of(lm, given.text, given.prompts)
     spec = lm.point.spec

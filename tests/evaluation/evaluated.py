@@ -2,12 +2,11 @@
 
 import random
 
-from retomaton_dist.settings.entrances import split_keywords, walk_settings
-
 import retomaton_dist as rd
 from retomaton_dist.evaluation.results import AS_CALIBRATED, Evaluation, measure_evaluation
 from retomaton_dist.evaluation.run import run_evaluation
 from retomaton_dist.settings import EvaluateSettings, WalkSettings, WorkerSettings
+from retomaton_dist.settings.parsing import split_keywords, walk_settings
 from retomaton_dist.storage.store import Store
 from tests.conftest import TEXT
 

@@ -8,9 +8,9 @@ import pyarrow as pa
 import pytest
 
 from retomaton_dist.api.evaluate import run_report
+from retomaton_dist.calibration import calibration
 from retomaton_dist.cli import main
 from retomaton_dist.errors import DamagedStore, NotAStore
-from retomaton_dist.evaluation import calibration
 from retomaton_dist.evaluation.results import Evaluation, results_table
 from retomaton_dist.methods.method import Calibrated
 from retomaton_dist.storage import canonical

@@ -45,7 +45,7 @@ def build_store(folder, model, corpus):
 
 def loaded(path, **chosen):
     """The store as a language model with constants, which a small walk is enough for."""
-    given = {"method": "retomaton", "tau": 4, "lam": 0.6, "knn_temperature": 8.0} | chosen
+    given = {"method": "retomaton", "tau": 4, "lambda_": 0.6, "knn_temperature": 8.0} | chosen
     lm = load(path, **given)
     settings = replace(lm.retrieval.settings, k=12, max_knns=24)
     return replace(lm, retrieval=replace(lm.retrieval, settings=settings))

@@ -36,7 +36,7 @@ def expected(store):
     """What Python generates for a prompt with the walk that the command takes."""
     from retomaton_dist.generation.loaded import load
 
-    lm = load(store, method="retomaton", tau=4, lam=0.6, knn_temperature=8.0)
+    lm = load(store, method="retomaton", tau=4, lambda_=0.6, knn_temperature=8.0)
 
     def text(prompt, **asked):
         return lm.generate([prompt], max_new_tokens=10, **asked)[0]
@@ -119,7 +119,7 @@ def test_sources_are_entries_with_the_token_and_what_is_before_them(store, chose
 
 
 def test_the_lm_alone_has_no_sources(store):
-    lm = loaded(store, method="lm", tau=None, lam=None, knn_temperature=None)
+    lm = loaded(store, method="lm", tau=None, lambda_=None, knn_temperature=None)
     found = explain(lm, np.array([3, 4, 5], np.int32), 1, most=2)
     assert [(one.candidates, one.sources) for one in found] == [(0, ()), (0, ())]
 

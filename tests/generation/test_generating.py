@@ -20,7 +20,7 @@ METHODS = {
     "always": {"tau": float("inf")},
     "suffixes": {"method": "retomaton+suffix", "sigma": 2.0},
     "knnlm": {"method": "knnlm", "tau": None},
-    "lm": {"method": "lm", "tau": None, "lam": None, "knn_temperature": None},
+    "lm": {"method": "lm", "tau": None, "lambda_": None, "knn_temperature": None},
 }
 
 
@@ -93,7 +93,7 @@ def test_learned_shares_depend_on_the_walk_as_in_scoring(which, lines, request):
 
 @pytest.mark.parametrize("num_beams", [1, 3])
 def test_with_lambda_0_texts_are_those_of_the_plain_model(store_of, lines, num_beams):
-    lm = loaded(store_of("gpt2"), lam=0.0)
+    lm = loaded(store_of("gpt2"), lambda_=0.0)
     for prompt in prompts_of(lm, lines, (1, 3, 5, 4)):
         (found,) = lm.generate([prompt], max_new_tokens=10, num_beams=num_beams)
         with torch.inference_mode():

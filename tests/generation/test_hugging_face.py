@@ -44,7 +44,7 @@ def test_it_gives_the_texts_of_our_own_generate(lm, model, lines, chosen):
 
 
 def test_with_lambda_0_every_option_of_transformers_does_what_it_does(store_of, model, lines):
-    plain = loaded(store_of("gpt2"), lam=0.0)
+    plain = loaded(store_of("gpt2"), lambda_=0.0)
     inputs = ids_of(plain, [lines[402][:9]])
     asked = {"max_new_tokens": 6, "min_new_tokens": 5, "no_repeat_ngram_size": 2, "pad_token_id": 0}
     asked |= {"repetition_penalty": 1.4, "suppress_tokens": [5, 6], "do_sample": False}

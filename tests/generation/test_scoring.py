@@ -17,7 +17,7 @@ from tests.conftest import save_tiny_model
 from tests.generation.calibrated import make_calibrated
 from tests.lm.tiny import byte_level_tokenizer
 
-CONSTANT = {"method": "retomaton", "lam": 0.3, "knn_temperature": 4.0}
+CONSTANT = {"method": "retomaton", "lambda_": 0.3, "knn_temperature": 4.0}
 
 
 @pytest.fixture(scope="module")
@@ -86,7 +86,7 @@ def test_lambda_0_is_the_lm_to_the_last_bit(calibrated):
     text = calibrated.documents[:5]
     plain = rd.load(calibrated.path, method="lm").score(text)
     for found, expected in zip(
-        rd.load(calibrated.path, method="retomaton", lam=0.0).score(text), plain, strict=True
+        rd.load(calibrated.path, method="retomaton", lambda_=0.0).score(text), plain, strict=True
     ):
         assert np.array_equal(found.log_p, found.log_lm)
         assert np.array_equal(found.log_p, expected.log_p)
@@ -109,9 +109,9 @@ def test_tokens_score_as_their_text_and_texts_alone_as_together(calibrated):
     ("chosen", "said"),
     [
         ({"method": "retomaten"}, "method 'retomaten': choose from lm, knnlm"),
-        ({"tau": 0.5}, "--tau 0.5: must be 1 or more"),
-        ({"tau": 2, "foss": 0.2}, "give tau or foss, not both"),
-        ({"foss": 1.5}, "foss 1.5: must be at least 0 and at most 1"),
+        ({"tau": 0.5}, "--tau 0.5: at least 1"),
+        ({"tau": 2, "foss": 0.2}, "give --tau or --foss, not both"),
+        ({"foss": 1.5}, "--foss 1.5: must be at least 0, at most 1"),
         ({"foss": 0.999}, "saved at most 0."),
         ({"sigma": 2}, "retomaton+lambda has no sigma"),
         ({"method": "lm", "tau": 2}, "lm has no tau"),
@@ -119,9 +119,9 @@ def test_tokens_score_as_their_text_and_texts_alone_as_together(calibrated):
         ({"method": "retomaton+suffix", "tau": 2, "sigma": 3}, "sigma"),
         ({"method": "retomaton+suffix", "sigma": -1}, "--sigma -1"),
         ({"method": "retomaton+suffix+lambda", "tau": 2, "sigma": 9}, "sigma 9: the suffix index"),
-        ({"lam": 0.5}, "retomaton+lambda takes no lam"),
-        ({"method": "retomaton", "lam": 1.0}, "lam 1: must be at least 0 and below 1"),
-        ({"method": "retomaton", "knn_temperature": 0.0}, "knn_temperature 0: must be above 0"),
+        ({"lambda_": 0.5}, "retomaton+lambda takes no lambda"),
+        ({"method": "retomaton", "lambda_": 1.0}, "--lambda 1: must be at least 0 and below 1"),
+        ({"method": "retomaton", "knn_temperature": 0.0}, "--knn-temperature 0: must be above 0"),
         ({"automaton": "greedy"}, "has no automaton 'greedy'; make it"),
         ({"calibration": "other"}, "stage calibrate/other has not been run; run `retomaton calib"),
     ],
