@@ -12,6 +12,7 @@ from retomaton_dist.cli import (
     build,
     calibrate,
     cluster,
+    compare,
     compile,  # noqa: A004 - the command of this name
     demo,
     doctor,
@@ -43,7 +44,7 @@ LONGEST_SHOWN = 100
 GROUPED = {
     "to begin with": (demo, doctor, plan),
     "make a store": (build, tokenize, extract, cluster, index, compile, suffix, statistics),
-    "use it": (calibrate, evaluate, report, score, generate),
+    "use it": (calibrate, evaluate, compare, report, score, generate),
     "look after it": (inspect, verify, prune),
     "on a cluster": (submit, serve_index),
     "models and the paper": (train_lm, reproduce),
