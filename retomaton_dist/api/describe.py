@@ -5,6 +5,7 @@ import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
+from retomaton_dist.dry_run.tables import count
 from retomaton_dist.errors import DamagedStore
 from retomaton_dist.registry import load
 from retomaton_dist.settings.stages import declared
@@ -140,7 +141,7 @@ def _headline(facts: Json) -> list[str]:
     corpus = facts["corpus"] or {}
     rows = {
         "corpus": corpus
-        and f"{_files(corpus['sources'])}, {_human(corpus['source_bytes'])}, "
+        and f"{count(corpus['sources'], 'file')}, {_human(corpus['source_bytes'])}, "
         f"first {corpus['first_source']}",
         "model": facts["model"] and f"{facts['model']} ({facts['architecture']})",
         "tokenizer": facts["tokenizer"],
@@ -151,10 +152,6 @@ def _headline(facts: Json) -> list[str]:
         "writer": facts["writer"] and f"being written by {facts['writer']}",
     }
     return [f"  {name:<10} {value}" for name, value in rows.items() if value]
-
-
-def _files(count: int) -> str:
-    return "1 file" if count == 1 else f"{count:,} files"
 
 
 def _stage_line(name: str, stage: Json) -> str:

@@ -11,6 +11,7 @@ from retomaton_dist import __version__
 from retomaton_dist.cli import (
     build,
     calibrate,
+    compare,
     demo,
     doctor,
     evaluate,
@@ -40,6 +41,7 @@ GROUPED = {
     "use it": (
         calibrate.COMMAND,
         evaluate.COMMAND,
+        compare.COMMAND,
         report.COMMAND,
         score.COMMAND,
         generate.COMMAND,

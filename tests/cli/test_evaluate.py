@@ -306,7 +306,8 @@ def test_an_output_folder_from_other_settings(eval_, finished, changed, said):
 def test_an_output_folder_of_another_text(eval_, finished, tmp_path):
     other = write_text(tmp_path / "other.txt", 77, 20)
     with Unchanged(finished):
-        check_refused(eval_(out=finished, text=other, **CONSTANTS), "other settings", "corpus was")
+        refused = eval_(out=finished, text=other, **CONSTANTS)
+        check_refused(refused, "another corpus: other.txt is new", "another folder with --out")
 
 
 def test_no_report_of_what_is_no_evaluation(command, small_store, tmp_path):

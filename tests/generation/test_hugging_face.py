@@ -149,7 +149,7 @@ def test_rows_and_seeds_that_make_no_sense_are_refused_in_one_line(lm, model, ro
 
 
 def test_no_rows_at_all_are_refused(lm, model):
-    config = model.generation_config
     empty = torch.zeros((0, 3), dtype=torch.int64)
+    chosen = {"custom_generate": lm.custom_generate, "max_new_tokens": 3, "pad_token_id": 0}
     with pytest.raises(BadInput, match="no rows"):
-        lm.custom_generate(model, empty, [], [], config, num_beams=1)
+        model.generate(empty, attention_mask=empty, **chosen)
