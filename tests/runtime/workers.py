@@ -7,6 +7,7 @@ import uuid
 from pathlib import Path
 
 from retomaton_dist.errors import ModelError
+from retomaton_dist.runtime.pool import IN_FLIGHT
 
 
 class Doubler:
@@ -46,11 +47,14 @@ def wait_until(condition):
 
 
 class FirstUnitLast(Doubler):
-    """Unit 0 ends when eleven others have."""
+    """Unit 0 ends when the results of eleven others have been taken.
+
+    No more than `IN_FLIGHT` units are begun whose results have not been.
+    """
 
     def run(self, unit):
         if unit == 0:
-            wait_until(lambda: len(marks(self.folder)) > 10)
+            wait_until(lambda: len(marks(self.folder)) > 10 + IN_FLIGHT)
         return super().run(unit)
 
 
