@@ -7,6 +7,7 @@ import uuid
 from pathlib import Path
 
 from retomaton_dist.errors import ModelError
+from retomaton_dist.runtime.actors import ATTEMPTS
 from retomaton_dist.runtime.pool import IN_FLIGHT
 
 
@@ -152,10 +153,12 @@ class OnlyOneLives(Doubler):
         try:
             (self.folder / "100-0-first").mkdir()
         except FileExistsError:
+            (self.folder / f"101-{os.getpid()}-died").touch()
             os.kill(os.getpid(), signal.SIGKILL)
 
     def run(self, unit):
-        # Long enough for the others to die often enough.
+        wait_until(lambda: len(list(self.folder.glob("101-*"))) >= ATTEMPTS)
+        # The pool notices the last death before all units are done.
         time.sleep(1.5)
         return super().run(unit)
 
