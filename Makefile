@@ -7,7 +7,7 @@ FAISS ?= cpu
 INSTALLED := $(VENV)/.installed-$(FAISS)
 # Two processes, or as many as are asked for: `make test CORES=4`.
 CORES ?= 2
-PYTEST := $(BIN)/pytest -n $(CORES) --dist loadgroup
+PYTEST := $(BIN)/pytest -n $(CORES)
 # What lies beside the benchmarks and measures nothing by itself is left out.
 BENCHMARKS := $(filter-out __init__ memory small_store test_%,$(basename $(notdir $(wildcard tests/benchmarks/*.py))))
 

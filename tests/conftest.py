@@ -26,7 +26,6 @@ TOGETHER = {
     "generation": "generation",
     "search": "search",
 }
-# Files that take longest: begun first, so that no process has to wait for them in the end.
 LONGEST = ("test_wheel", "test_evaluate", "test_pool")
 # What is started in the background of a shell ignores SIGINT, and so would all that tests start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -42,13 +41,22 @@ TEXT = (
 )
 
 
-@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(items):
-    """Share tests out between processes by file: what a file's tests share is made once."""
+    """Begin with the longest files, so that no process has to wait for one of them in the end."""
     items.sort(key=lambda item: item.path.stem not in LONGEST and item.path.parent.name != "jobs")
-    for item in items:
-        group = TOGETHER.get(item.path.parent.name, item.path.stem)
-        item.add_marker(pytest.mark.xdist_group(group))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """Share tests out between processes by file: what a file's tests share is made once."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class FileScheduling(LoadScopeScheduling):
+        def _split_scope(self, nodeid):
+            path = Path(nodeid.split("::")[0])
+            return TOGETHER.get(path.parent.name, path.as_posix())
+
+    return FileScheduling(config, log)
 
 
 @pytest.fixture(scope="session")

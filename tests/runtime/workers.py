@@ -7,6 +7,8 @@ import uuid
 from pathlib import Path
 
 from retomaton_dist.errors import ModelError
+from retomaton_dist.runtime.actors import ATTEMPTS
+from retomaton_dist.runtime.pool import IN_FLIGHT
 
 
 class Doubler:
@@ -46,11 +48,14 @@ def wait_until(condition):
 
 
 class FirstUnitLast(Doubler):
-    """Unit 0 ends when eleven others have."""
+    """Unit 0 ends when the results of eleven others have been taken.
+
+    No more than `IN_FLIGHT` units are begun whose results have not been.
+    """
 
     def run(self, unit):
         if unit == 0:
-            wait_until(lambda: len(marks(self.folder)) > 10)
+            wait_until(lambda: len(marks(self.folder)) > 10 + IN_FLIGHT)
         return super().run(unit)
 
 
@@ -162,10 +167,12 @@ class OnlyOneLives(Doubler):
         try:
             (self.folder / "100-0-first").mkdir()
         except FileExistsError:
+            (self.folder / f"101-{os.getpid()}-died").touch()
             os.kill(os.getpid(), signal.SIGKILL)
 
     def run(self, unit):
-        # Long enough for the others to die often enough.
+        wait_until(lambda: len(list(self.folder.glob("101-*"))) >= ATTEMPTS)
+        # The pool notices the last death before all units are done.
         time.sleep(1.5)
         return super().run(unit)
 
