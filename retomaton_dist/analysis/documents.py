@@ -63,9 +63,7 @@ class TokensByDocument:
 
     def room(self, first: int, last: int) -> NDArray[np.int64]:
         """Tokens from each of the places first..last-1 to the end of its document."""
-        places = np.arange(first, last)
-        ends = self.bounds[1:]
-        return ends[np.searchsorted(ends, places, side="right")] - places
+        return self.bounds[1:][self.numbers(first, last)] - np.arange(first, last)
 
     def __len__(self) -> int:
         return len(self.tokens)

@@ -130,7 +130,20 @@ def overlap_counts(text: TokensByDocument, matched: Lengths) -> list[Json]:
 
     `types` counts every n-gram once, `occurrences` as often as the text has it.
     """
-    return [_counted(text, matched, n) for n in range(1, LONGEST + 1)]
+    hashes, room, found = GramHashes(text.tokens), text.room(0, len(text)), []
+    for n in range(1, LONGEST + 1):
+        starts = np.flatnonzero(room >= n)
+        types, met = hashes.at(n, starts), matched[starts + n - 1] >= n
+        found.append(
+            {
+                "n": n,
+                "types": len(np.unique(types)),
+                "types_seen": len(np.unique(types[met])),
+                "occurrences": len(starts),
+                "occurrences_seen": int(met.sum()),
+            }
+        )
+    return found
 
 
 def seen(text: TokensByDocument, matched: Lengths, n: int) -> NDArray[np.bool_]:
@@ -143,45 +156,30 @@ def seen(text: TokensByDocument, matched: Lengths, n: int) -> NDArray[np.bool_]:
     return result & (text.room(0, len(text)) >= n)
 
 
-def _counted(text: TokensByDocument, matched: Lengths, n: int) -> Json:
-    hashes = gram_hashes(text.tokens, n)
-    starts = np.flatnonzero(text.room(0, len(hashes)) >= n)
-    met = matched[starts + n - 1] >= n
-    return {
-        "n": n,
-        "types": len(np.unique(hashes[starts])),
-        "types_seen": len(np.unique(hashes[starts[met]])),
-        "occurrences": len(starts),
-        "occurrences_seen": int(met.sum()),
-    }
-
-
 class GramHashes:
     """Hashes of a text's n-grams, each made of those of its halves."""
 
     def __init__(self, tokens: NDArray[np.int32]) -> None:
         self._tokens = tokens
-        self._whole: dict[int, Hashes] = {}
+        self._whole = {1: mixed(tokens.astype(np.uint64) + _LEFT)}
 
     def whole(self, n: int) -> Hashes:
         """Hash of the n tokens from each place on, as many as there are whole n-grams."""
         if n not in self._whole:
-            self._whole[n] = self._made(n)
+            half, count = n // 2, max(0, len(self._tokens) - n + 1)
+            self._whole[n] = self._joined(n, slice(count), slice(half, half + count))
         return self._whole[n]
 
     def at(self, n: int, places: Places) -> Hashes:
         """Hash of the n tokens from some places on."""
-        half = n // 2
-        if not half or n <= LONGEST // 2:
+        # Short ones are parts of longer ones, and needed everywhere.
+        if n <= LONGEST // 2:
             return self.whole(n)[places]
-        return mixed(self.whole(half)[places] * _LEFT + self.whole(n - half)[places + half])
+        return self._joined(n, places, places + n // 2)
 
-    def _made(self, n: int) -> Hashes:
-        if n == 1:
-            return mixed(self._tokens.astype(np.uint64) + _LEFT)
-        half, count = n // 2, max(0, len(self._tokens) - n + 1)
-        rest = self.whole(n - half)[half : half + count]
-        return mixed(self.whole(half)[:count] * _LEFT + rest)
+    def _joined(self, n: int, left: Places | slice, right: Places | slice) -> Hashes:
+        half = n // 2
+        return mixed(self.whole(half)[left] * _LEFT + self.whole(n - half)[right])
 
 
 def gram_hashes(tokens: NDArray[np.int32], n: int) -> Hashes:
