@@ -5,6 +5,9 @@ BIN := $(VENV)/bin
 # faiss-cpu and faiss-gpu exclude each other: `make demo FAISS=gpu` on a machine with a GPU.
 FAISS ?= cpu
 INSTALLED := $(VENV)/.installed-$(FAISS)
+# Two processes, or as many as are asked for: `make test CORES=4`.
+CORES ?= 2
+PYTEST := $(BIN)/pytest -n $(CORES) --dist loadgroup
 # What lies beside the benchmarks and measures nothing by itself is left out.
 BENCHMARKS := $(filter-out __init__ memory small_store test_%,$(basename $(notdir $(wildcard tests/benchmarks/*.py))))
 
@@ -37,10 +40,11 @@ lint: $(INSTALLED)
 	$(BIN)/mypy
 
 test: lint
-	$(BIN)/pytest -m "not slow"
+	$(PYTEST) -m "not slow"
 
+# What is drawn at random is drawn four times as often as in `make test`.
 test-slow: lint
-	$(BIN)/pytest -m slow
+	$(PYTEST) -m "slow or hypothesis" --hypothesis-profile=thorough
 
 test-gpu: $(INSTALLED)
 	$(BIN)/pytest -m gpu

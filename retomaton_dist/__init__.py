@@ -20,17 +20,10 @@ Everything heavy is imported when it is first used.
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from retomaton_dist.settings.stages import STAGES
+
 if TYPE_CHECKING:
-    from retomaton_dist.api.build import (
-        build,
-        cluster,
-        compile,  # noqa: A004
-        estimate,
-        extract,
-        index,
-        suffix,
-        tokenize,
-    )
+    from retomaton_dist.api.build import build, estimate
     from retomaton_dist.api.calibrate import calibrate
     from retomaton_dist.api.doctor import doctor
     from retomaton_dist.api.evaluate import evaluate
@@ -50,31 +43,21 @@ __all__ = [
     "StoreReader",
     "build",
     "calibrate",
-    "cluster",
-    "compile",
     "doctor",
     "estimate",
     "evaluate",
-    "extract",
-    "index",
     "load",
     "open",
     "plan",
     "reproduce",
-    "suffix",
-    "tokenize",
     "train_lm",
 ]
+__all__ += [stage.name for stage in STAGES]
 
 _PLACES = {
+    **dict.fromkeys((stage.name for stage in STAGES), "retomaton_dist.api.build"),
     "build": "retomaton_dist.api.build",
-    "cluster": "retomaton_dist.api.build",
-    "compile": "retomaton_dist.api.build",
     "estimate": "retomaton_dist.api.build",
-    "extract": "retomaton_dist.api.build",
-    "index": "retomaton_dist.api.build",
-    "suffix": "retomaton_dist.api.build",
-    "tokenize": "retomaton_dist.api.build",
     "calibrate": "retomaton_dist.api.calibrate",
     "doctor": "retomaton_dist.api.doctor",
     "evaluate": "retomaton_dist.api.evaluate",
@@ -94,6 +77,11 @@ def open(path: str) -> "StoreReader":  # noqa: A001 - rd.open reads as it should
     from retomaton_dist.api.store import StoreReader
 
     return StoreReader.open(path)
+
+
+def __dir__() -> list[str]:
+    """What completion offers: the public names, whether imported yet or not."""
+    return sorted([*__all__, *(name for name in globals() if name.startswith("__"))])
 
 
 def __getattr__(name: str) -> Any:

@@ -31,7 +31,7 @@ def compiled_sums(function: Function) -> Function:
 
 
 def _kernel(function: Callable[..., object], **flags: Any) -> Any:
-    folder = kernel_folder()
+    folder = kernel_folder(function.__module__)
     if folder is None or numba.config.DISABLE_JIT:
         return numba.njit(nogil=True, **flags)(function)
     # numba asks for its folder here and never again; functions that are not ours keep theirs.

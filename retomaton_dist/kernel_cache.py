@@ -1,8 +1,8 @@
-"""Where the machine code of kernels is kept: in a folder named by the sources that it is made of.
+"""Where the machine code of kernels is kept: in folders named by the sources that it is made of.
 
 numba watches a kernel's own file alone. But its machine code also holds the kernels that it calls,
-and constants and tuples from files without kernels. So the folder's name is a digest over every
-file that has a kernel and whatever of ours these import: other sources, another folder.
+and constants and tuples from files without kernels. So every file with kernels has a folder, named
+by a digest over that file and whatever of ours it imports: other sources, another folder.
 """
 
 import contextlib
@@ -12,17 +12,17 @@ import hashlib
 import os
 import re
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import numba
 
 PREFIX = "retomaton-kernels-"
-# Folders that no process uses: so many are kept, for whoever changes between branches.
-KEPT = 4
+# Folders that no process uses: so many are kept, for whoever changes between branches. About 25
+# files have kernels.
+KEPT = 100
 PACKAGE = "retomaton_dist"
-USES_COMPILED = b"retomaton_dist.compiled"
 _IMPORT = re.compile(
     rb"^[ \t]*(?:from[ \t]+([\w.]+)[ \t]+import[ \t]+(\([^)]*\)|[^\n]*)|import[ \t]+([\w.]+))",
     re.MULTILINE,
@@ -33,8 +33,17 @@ Stamp = tuple[int, int, int]
 
 
 @dataclass(frozen=True)
+class SourceFile:
+    """A file of our package as it was read."""
+
+    path: Path
+    stamp: Stamp
+    text: bytes
+
+
+@dataclass(frozen=True)
 class Sources:
-    """The files that kernels are made of: a digest of them all, and how each was found."""
+    """The files that a module's kernels are made of: their digest, and how each was found."""
 
     digest: str
     stamps: Mapping[Path, Stamp]
@@ -47,40 +56,50 @@ class Sources:
             return False
 
 
-def kernel_folder() -> Path | None:
-    """The folder for a kernel that is made now; None if it must not be kept.
+def kernel_folder(module: str) -> Path | None:
+    """The folder for a kernel of this module that is made now; None if it must not be kept.
 
     After a change of the files, what this process has imported is partly old: nothing that it
     compiles from then on may stand for either the old or the new sources.
     """
-    sources, folder = _own_cache()
+    sources, folder = _own_cache(module)
     return folder if sources and sources.unchanged() else None
 
 
 @functools.cache
-def _own_cache() -> tuple[Sources | None, Path | None]:
-    root = Path(__file__).parent.parent
-    sources = read_sources(root)
+def _own_cache(module: str) -> tuple[Sources | None, Path | None]:
+    sources = sources_of(module, _own_files())
     return sources, claim_folder(PREFIX + sources.digest) if sources else None
 
 
-def read_sources(root: Path) -> Sources | None:
-    """Read the sources below a folder; None where there are none, as in a zipped installation."""
+@functools.cache
+def _own_files() -> dict[str, SourceFile]:
+    return read_files(Path(__file__).parent.parent)
+
+
+def read_files(root: Path) -> dict[str, SourceFile]:
+    """Our package below a folder, by module; empty in a zipped installation, which has no files."""
+    found = {}
     try:
-        paths = _modules(root)
-        # The stamp comes first: a change in between is then noticed.
-        stamps = {name: _stamp(path) for name, path in paths.items()}
-        texts = {name: path.read_bytes() for name, path in paths.items()}
+        for path in source_files(root):
+            *folders, name = path.relative_to(root).with_suffix("").parts
+            module = ".".join(folders if name == "__init__" else [*folders, name])
+            # The stamp comes first: a change in between is then noticed.
+            found[module] = SourceFile(path, _stamp(path), path.read_bytes())
     except OSError:
+        return {}
+    return found
+
+
+def sources_of(module: str, files: Mapping[str, SourceFile]) -> Sources | None:
+    """What the kernels of a module are made of; None if that is none of these files."""
+    if module not in files:
         return None
-    kernels = [name for name, text in texts.items() if USES_COMPILED in text]
-    if not kernels:
-        return None
-    chosen = sorted(_with_imports(kernels, texts))
+    chosen = sorted(_with_imports(module, files))
     total = hashlib.sha256(numba.__version__.encode())
     for name in chosen:
-        total.update(name.encode() + hashlib.sha256(texts[name]).digest())
-    return Sources(total.hexdigest()[:16], {paths[name]: stamps[name] for name in chosen})
+        total.update(name.encode() + hashlib.sha256(files[name].text).digest())
+    return Sources(total.hexdigest()[:16], {files[name].path: files[name].stamp for name in chosen})
 
 
 def claim_folder(name: str) -> Path | None:
@@ -176,21 +195,12 @@ def source_files(root: Path) -> list[Path]:
     ]
 
 
-def _modules(root: Path) -> dict[str, Path]:
-    """Files of our package by the names that import statements give them."""
-    found = {}
-    for path in source_files(root):
-        *folders, name = path.relative_to(root).with_suffix("").parts
-        found[".".join(folders if name == "__init__" else [*folders, name])] = path
-    return found
-
-
-def _with_imports(modules: Iterable[str], texts: Mapping[str, bytes]) -> set[str]:
-    """The modules, those of ours that they import, those that these import, and so on."""
-    reached = set(modules)
-    ahead = list(reached)
+def _with_imports(module: str, files: Mapping[str, SourceFile]) -> set[str]:
+    """The module, those of ours that it imports, those that these import, and so on."""
+    reached = {module}
+    ahead = [module]
     while ahead:
-        found = (set(_imported(texts[ahead.pop()])) & texts.keys()) - reached
+        found = (set(_imported(files[ahead.pop()].text)) & files.keys()) - reached
         reached |= found
         ahead += found
     return reached

@@ -7,6 +7,9 @@
     automata/NAME/states.arrow        state per slot
     automata/NAME/entries.arrow       entry per slot
     automata/NAME/slots.arrow         slot per entry
+
+Besides, what its codec keeps of keys:
+
     automata/NAME/keys.arrow          fp16: d numbers per slot
     automata/NAME/codes.arrow         pq: M bytes per slot; cells.arrow, brackets.arrow: one number
     automata/NAME/centroids.arrow     pq: C x d numbers; codebooks.arrow: M x d / M x 256 numbers
@@ -25,7 +28,7 @@ from numpy.typing import NDArray
 from retomaton_dist.storage.described import Kind
 from retomaton_dist.storage.errors import DamagedStore
 from retomaton_dist.storage.files import FileDigest
-from retomaton_dist.storage.shaped import Rule, is_positive, is_whole
+from retomaton_dist.storage.shaped import Rule, is_name, is_positive, is_whole
 
 FOLDER = "automata"
 DESCRIPTION = "automaton.json"
@@ -33,7 +36,7 @@ _KIND = Kind("a compiled automaton", DESCRIPTION, "retomaton-automaton", 1, "com
 _SHAPE: dict[str, Rule] = {
     **dict.fromkeys(("entries", "states", "dimension"), is_positive),
     **dict.fromkeys(("code_size", "cells"), is_whole),
-    "codec": lambda value: value in ("fp16", "pq"),
+    "codec": is_name,
 }
 # 2^32 - 1 itself is -1 as uint32.
 _NARROW = (1 << 32) - 1
@@ -53,7 +56,7 @@ def folder_of(store: Path, name: str) -> Path:
 
 @dataclass(frozen=True)
 class AutomatonShape:
-    """Sizes of an automaton; `code_size` M and `cells` C are 0 for the codec fp16."""
+    """Sizes of an automaton; `code_size` M and `cells` C are 0 for codecs that have none."""
 
     entries: int
     states: int
@@ -63,27 +66,15 @@ class AutomatonShape:
     cells: int
 
     def columns(self) -> dict[str, tuple[np.dtype[Any], int]]:
-        """Type and length of every column."""
+        """Type and length of every column but the codec's."""
         ids = np.dtype(id_type(self.entries))
-        structure = {
+        return {
             "offsets": (ids, self.states + 1),
             "values": (np.dtype(np.int32), self.entries),
             "nexts": (ids, self.entries),
             "states": (np.dtype(np.uint32), self.entries),
             "entries": (ids, self.entries),
             "slots": (ids, self.entries),
-        }
-        return structure | self._codec_columns()
-
-    def _codec_columns(self) -> dict[str, tuple[np.dtype[Any], int]]:
-        if self.codec == "fp16":
-            return {"keys": (np.dtype(np.float16), self.entries * self.dimension)}
-        return {
-            "codes": (np.dtype(np.uint8), self.entries * self.code_size),
-            "cells": (np.dtype(np.uint16), self.entries),
-            "brackets": (np.dtype(np.float32), self.entries),
-            "centroids": (np.dtype(np.float32), self.cells * self.dimension),
-            "codebooks": (np.dtype(np.float32), 256 * self.dimension),
         }
 
 
@@ -104,28 +95,16 @@ class AutomatonFiles:
     @classmethod
     def open(cls, folder: Path) -> "AutomatonFiles":
         """Open a folder; a missing, foreign, newer or truncated one is refused."""
-        shape = AutomatonShape(**_KIND.read(folder, _SHAPE))
-        if shape.codec == "pq" and (not shape.code_size or shape.dimension % shape.code_size):
-            raise DamagedStore(
-                f"{folder / DESCRIPTION}: no code has {shape.code_size} bytes; {_KIND.remedy}"
-            )
-        return cls(folder, shape)
-
-    @property
-    def codec(self) -> str:
-        """`pq` or `fp16`."""
-        return self.shape.codec
-
-    @property
-    def dimension(self) -> int:
-        """Width d of the keys."""
-        return self.shape.dimension
-
-    @property
-    def code_size(self) -> int:
-        """M, the bytes of a code."""
-        return self.shape.code_size
+        return cls(folder, AutomatonShape(**_KIND.read(folder, _SHAPE)))
 
     def column(self, name: str) -> NDArray[Any]:
-        """One column, mapped."""
-        return _KIND.column(self.folder, name, *self.shape.columns()[name])
+        """One column that is not the codec's, mapped."""
+        return self.mapped(name, *self.shape.columns()[name])
+
+    def mapped(self, name: str, kind: Any, length: int) -> NDArray[Any]:
+        """Any column of this type and length."""
+        return _KIND.column(self.folder, name, kind, length)
+
+    def damaged(self, problem: str) -> DamagedStore:
+        """The error that says what is wrong with the description."""
+        return DamagedStore(f"{self.folder / DESCRIPTION}: {problem}; {_KIND.remedy}")

@@ -6,7 +6,7 @@ first: flipped bits would make numbers that look like any others.
 
 from pathlib import Path
 
-from retomaton_dist.storage import sound
+from retomaton_dist.storage import verified_files
 from retomaton_dist.storage.errors import DamagedStore
 from retomaton_dist.storage.files import FileDigest
 from retomaton_dist.storage.store import Store, digest_of_files
@@ -19,7 +19,7 @@ def check_stage(store: Store, name: str) -> None:
     found them sound and they have not changed since.
     """
     listed = files_of(store, name)
-    problems = sound.problems_of(f"{store.path.resolve()} {name}", listed)
+    problems = verified_files.problems_of(f"{store.path.resolve()} {name}", listed)
     for path, problem in problems.items():
         raise DamagedStore(
             f"{path}: {problem}; {advice(store.path, name)} ({len(problems)} of {len(listed)} "

@@ -1,16 +1,14 @@
 """A distance codec on disk: codes of all entries, in entry order. It belongs to the store.
 
-    codecs/NAME/centroids.arrow   C x d numbers: the cells' centroids
-    codecs/NAME/codebooks.arrow   M x d / M x 256 numbers: the codewords
-    codecs/NAME/cells.arrow       cell per entry
-    codecs/NAME/codes.arrow       M bytes per entry
-    codecs/NAME/brackets.arrow    |r|^2 + 2<c, r> per entry
+    codecs/NAME/COLUMN.arrow   some numbers per entry, or as many as the codec has for all
 
-The codec `fp16` has no files: it is the keys themselves.
+Which columns there are, the codec says. `pq` has cells (one per entry), codes (M bytes per entry),
+brackets (|r|^2 + 2<c, r> per entry), centroids (C x d numbers: the cells') and codebooks
+(M x d / M x 256 numbers: the codewords). `fp16` has no files: it is the keys themselves.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +20,6 @@ from retomaton_dist.storage.errors import DamagedStore
 from retomaton_dist.storage.files import FileDigest
 
 FOLDER = "codecs"
-BOOKS = ("centroids", "codebooks")
-CODES = {"cells": np.uint16, "codes": np.uint8, "brackets": np.float32}
 
 
 def folder_of(store: Path, name: str) -> Path:
@@ -31,60 +27,39 @@ def folder_of(store: Path, name: str) -> Path:
     return store / FOLDER / name
 
 
-def write_books(
-    store: Path, name: str, centroids: NDArray[np.float32], codebooks: NDArray[np.float32]
-) -> dict[str, FileDigest]:
-    """Write what training yielded; return the files, relative to the store."""
-    written = {}
-    for column, values in zip(BOOKS, (centroids, codebooks), strict=True):
-        path = folder_of(store, name) / f"{column}.arrow"
-        digest = columns.write_columns(path, {column: np.ascontiguousarray(values).reshape(-1)})
-        written[path.relative_to(store).as_posix()] = digest
-    return written
-
-
 @dataclass(frozen=True)
 class CodecFiles:
-    """Read access to a codec, memory-mapped: N entries, keys of `dimension`, M, C."""
+    """A codec's folder: `rows` are columns with so many numbers per entry, `books` all others."""
 
     folder: Path
     entries: int
-    dimension: int
-    code_size: int
-    cells: int
-
-    @property
-    def parts(self) -> Path:
-        """Where codes lie while they are filled."""
-        return self.folder / "parts"
+    rows: Mapping[str, tuple[Any, int]]
+    books: Mapping[str, tuple[Any, int]]
 
     def columns(self) -> dict[str, tuple[Any, int]]:
-        """Type and length of the columns that grow with N."""
-        return {name: (kind, self.entries * self.width(name)) for name, kind in CODES.items()}
+        """Type and length of the columns that grow with the entries."""
+        return {name: (kind, self.entries * width) for name, (kind, width) in self.rows.items()}
 
-    def width(self, name: str) -> int:
-        """Numbers per entry in a column that grows with N."""
-        return self.code_size if name == "codes" else 1
+    def write_books(self, arrays: Mapping[str, NDArray[Any]]) -> dict[str, FileDigest]:
+        """Write what training yielded; return the files by their columns."""
+        return {
+            name: columns.write_columns(
+                self.folder / f"{name}.arrow", {name: np.ascontiguousarray(array).reshape(-1)}
+            )
+            for name, array in arrays.items()
+        }
 
-    @cached_property
-    def centroids(self) -> NDArray[np.float32]:
-        """The cells' centroids [C, d]."""
-        flat = self.column("centroids", np.float32, self.cells * self.dimension)
-        return flat.reshape(self.cells, self.dimension)
+    def book(self, name: str) -> NDArray[Any]:
+        """A column that does not grow with the entries, flat and mapped."""
+        return self._column(name, *self.books[name])
 
-    @cached_property
-    def codebooks(self) -> NDArray[np.float32]:
-        """The codewords [M, d / M, 256]."""
-        flat = self.column("codebooks", np.float32, 256 * self.dimension)
-        return flat.reshape(self.code_size, -1, 256)
+    def row(self, name: str) -> NDArray[Any]:
+        """A column in entry order, [N] or [N, width], mapped."""
+        kind, width = self.rows[name]
+        flat = self._column(name, kind, self.entries * width)
+        return flat.reshape(-1, width) if width > 1 else flat
 
-    def rows(self, name: str) -> NDArray[Any]:
-        """`cells`, `codes` [N, M] or `brackets`, in entry order."""
-        flat = self.column(name, CODES[name], self.entries * self.width(name))
-        return flat.reshape(-1, self.width(name)) if name == "codes" else flat
-
-    def column(self, name: str, dtype: Any, length: int) -> NDArray[Any]:
-        """One column, mapped."""
+    def _column(self, name: str, dtype: Any, length: int) -> NDArray[Any]:
         path = self.folder / f"{name}.arrow"
         found = columns.map_columns(path, {name: dtype})[name]
         if len(found) != length:

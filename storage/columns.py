@@ -78,6 +78,7 @@ class ColumnBuilder:
         self.path = path
         self.length = 0
         self._dtypes = {name: np.dtype(dtype) for name, dtype in dtypes.items()}
+        files.check_fence()
         with files.clear_errors(path):
             files.make_folder(path.parent)
             self._files = {name: self._scratch(name).open("wb") for name in dtypes}

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from retomaton_dist.storage import columns
 from retomaton_dist.storage.errors import DamagedStore
 from retomaton_dist.storage.files import FileDigest
-from retomaton_dist.storage.sending import WithoutCaches
+from retomaton_dist.storage.pickling import PicklesFieldsOnly
 
 FOLDER = "corpus"
 TOKENS = f"{FOLDER}/tokens.arrow"
@@ -125,7 +125,7 @@ def _merge_documents(parts: Iterable[Path]) -> pa.RecordBatch:
 
 
 @dataclass(frozen=True)
-class Corpus(WithoutCaches):
+class Corpus(PicklesFieldsOnly):
     """Read access to a tokenised corpus: memory-mapped, nothing loaded.
 
     `prefix` is the token that the model reads before a document, or None; `vocabulary` is the
@@ -239,6 +239,12 @@ class Corpus(WithoutCaches):
                 f"tokens than {self.store / TOKENS}"
             )
         return batch
+
+    @property
+    def sources(self) -> list[dict[str, Any]]:
+        """The files that the corpus was read from: `name`, `path`, `bytes`, `digest`."""
+        rows = range(self._sources.num_rows)
+        return [_row(self.store / SOURCES, self._sources, number) for number in rows]
 
     @cached_property
     def _sources(self) -> pa.RecordBatch:

@@ -18,8 +18,8 @@ from retomaton_dist.storage import files
 from retomaton_dist.storage.chunks import ChunkStore
 from retomaton_dist.storage.errors import BadInput, DamagedStore, StageMissing
 from retomaton_dist.storage.files import FileDigest
+from retomaton_dist.storage.pickling import PicklesFieldsOnly
 from retomaton_dist.storage.rows import map_rows
-from retomaton_dist.storage.sending import WithoutCaches
 
 FOLDER = "datastore.zarr"
 DTYPES = {"keys": "<f2", "values": "<i4", "pointers": "<i8"}
@@ -126,7 +126,7 @@ def write_chunk(
 
 
 @dataclass(frozen=True)
-class Datastore(WithoutCaches):
+class Datastore(PicklesFieldsOnly):
     """Read access to a finished datastore. Opening checks that every chunk is there and whole."""
 
     folder: Path

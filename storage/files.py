@@ -2,6 +2,9 @@
 
 A file is written under a temporary name, flushed to the disk, and renamed into place; then its
 folder is flushed. So a reader sees the whole file or none, whenever the writer is killed.
+
+Workers write behind a fence (`fenced`): one that was cut off, and comes back when its run has gone
+on without it, must not write any more.
 """
 
 import contextlib
@@ -11,7 +14,8 @@ import io
 import os
 import stat
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,6 +36,8 @@ _ADVICE = {
     errno.EACCES: "permission denied; choose another folder or change its permissions",
     errno.EPERM: "not permitted; choose another folder or change its permissions",
 }
+
+_fence: ContextVar[Callable[[], None] | None] = ContextVar("fence", default=None)
 
 
 @dataclass(frozen=True)
@@ -82,15 +88,33 @@ class DurableFile(io.RawIOBase):
 
 
 @contextlib.contextmanager
+def fenced(check: Callable[[], None]) -> Iterator[None]:
+    """Have `check` called before everything that this thread writes in the block; it may raise."""
+    before = _fence.set(check)
+    try:
+        yield
+    finally:
+        _fence.reset(before)
+
+
+def check_fence() -> None:
+    """Call the check of the innermost `fenced` block, if there is one."""
+    if check := _fence.get():
+        check()
+
+
+@contextlib.contextmanager
 def replacing(path: Path) -> Iterator[DurableFile]:
     """Yield a file that becomes `path` when the block ends well, and vanishes when it does not."""
     temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}{TEMPORARY}")
+    check_fence()
     with clear_errors(path):
         make_folder(path.parent)
         try:
             with DurableFile(temporary) as file:
                 yield file
                 file.flush_to_disk()
+            check_fence()
             temporary.replace(path)
         except BaseException:
             with contextlib.suppress(OSError):
@@ -108,6 +132,7 @@ def write(path: Path, data: Any) -> FileDigest:
 
 def write_at(descriptor: int, place: int, numbers: NDArray[Any]) -> None:
     """Write all of an array's bytes at a place of an open file; not durable by itself."""
+    check_fence()
     data = np.ascontiguousarray(numbers).reshape(-1).view(np.uint8).data
     while len(data):
         written = os.pwrite(descriptor, data, place)

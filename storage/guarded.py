@@ -1,7 +1,7 @@
 """Reading what finished stages wrote, having compared it with its digests first.
 
 For stages: what they make of flipped bits would look sound ever after. A file is read whole once
-per process, for its digest, and not again while it is the same file (`sound`).
+per process, for its digest, and not again while it is the same file (`verified_files`).
 """
 
 from collections.abc import Iterable, Iterator
@@ -12,18 +12,18 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from retomaton_dist.storage import sound
+from retomaton_dist.storage import verified_files
 from retomaton_dist.storage.checked import advice
 from retomaton_dist.storage.datastore import Datastore, Keys, Shape
 from retomaton_dist.storage.errors import DamagedStore
 from retomaton_dist.storage.files import FileDigest
+from retomaton_dist.storage.pickling import PicklesFieldsOnly
 from retomaton_dist.storage.records import Record
-from retomaton_dist.storage.sending import WithoutCaches
 from retomaton_dist.storage.store import Store
 
 
 @dataclass(frozen=True)
-class GuardedReader(WithoutCaches):
+class GuardedReader(PicklesFieldsOnly):
     """The datastore and the columns of a store, checked as they are first read, maps shared.
 
     One is opened per worker. Altered files are refused by name.
@@ -74,7 +74,7 @@ class GuardedReader(WithoutCaches):
 
     def check_file(self, path: Path, expected: FileDigest, stage: str) -> None:
         """Refuse a file that is not as its stage wrote it."""
-        problem = sound.problem_of(path, expected)
+        problem = verified_files.problem_of(path, expected)
         if problem:
             raise DamagedStore(f"{path}: {problem}; {advice(self.store.path, stage)}")
 

@@ -1,8 +1,9 @@
 """One writer per store: a lock that its owner's death, even by SIGKILL, sets free.
 
 The kernel holds the lock (flock) for as long as a process has the file open. The file itself
-only names the owner: for the message that a second writer gets, and, by a token that no other run
-has, for workers that may have outlived the run they belong to.
+only names the owner: for the message that a second writer gets, and, by a token, for workers that
+may have outlived the run or the stage they belong to. No other run has the token, and a run
+changes it when the units of a stage are done.
 """
 
 import contextlib
@@ -14,6 +15,7 @@ import sys
 import time
 import uuid
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -23,18 +25,48 @@ from retomaton_dist.storage.files import check_plain, clear_errors
 LOCK_NAME = "store.lock"
 
 
-@contextlib.contextmanager
-def exclusive(folder: Path) -> Iterator[str]:
-    """Hold the store's lock for the block, or raise `StoreLocked` with the owner's name at once.
+@dataclass
+class HeldLock:
+    """The lock as its owner has it. `token` is what `check_held` knows the owner's workers by."""
 
-    Yields the token by which `check_held` knows this run.
-    """
-    path, token = folder / LOCK_NAME, uuid.uuid4().hex
-    descriptor = _acquire(path, token)
+    path: Path
+    descriptor: int
+    token: str = field(init=False)
+
+    def renew_token(self) -> None:
+        """Shut out all workers that know the present token."""
+        self.token = uuid.uuid4().hex
+        name = {
+            "token": self.token,
+            "host": socket.gethostname(),
+            "pid": os.getpid(),
+            "command": " ".join(sys.argv),
+            "since": time.strftime("%Y-%m-%d %H:%M:%S"),
+        }
+        with clear_errors(self.path):
+            length = os.pwrite(self.descriptor, json.dumps(name).encode(), 0)
+            os.ftruncate(self.descriptor, length)
+            # Workers on other hosts read it through a network file system.
+            os.fsync(self.descriptor)
+
+    def release(self) -> None:
+        """Set the lock free."""
+        # Removed while still held: whoever opened this file in between sees that it is gone.
+        with contextlib.suppress(FileNotFoundError):
+            self.path.unlink()
+        os.close(self.descriptor)
+
+
+@contextlib.contextmanager
+def exclusive(folder: Path) -> Iterator[HeldLock]:
+    """Hold the store's lock for the block, or raise `StoreLocked` with the owner's name at once."""
+    path = folder / LOCK_NAME
+    held = HeldLock(path, _acquire(path))
     try:
-        yield token
+        held.renew_token()
+        yield held
     finally:
-        _release(path, descriptor)
+        held.release()
 
 
 def owner(folder: Path) -> str | None:
@@ -58,17 +90,18 @@ def owner(folder: Path) -> str | None:
 
 
 def check_held(folder: Path, token: str) -> None:
-    """Refuse to go on for a run that no longer holds the lock: another may have taken over.
+    """Refuse a worker whose run no longer holds the lock, or has finished the worker's stage.
 
-    A run that was killed leaves its name behind: as long as nobody came after it, all is well.
+    A run that was killed leaves its token behind: its workers may go on until another run begins.
     """
     if _name(folder / LOCK_NAME).get("token") != token:
         raise StoreLocked(
-            f"the run that this worker belongs to no longer holds {folder}: its work is not counted"
+            f"the run that this worker belongs to no longer holds {folder}, or is done with its "
+            f"stage: nothing more is written"
         )
 
 
-def _acquire(path: Path, token: str) -> int:
+def _acquire(path: Path) -> int:
     while True:
         with clear_errors(path):
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o644)
@@ -79,7 +112,6 @@ def _acquire(path: Path, token: str) -> int:
             os.close(descriptor)
             raise
         if there:
-            _sign(path, descriptor, token)
             return descriptor
         os.close(descriptor)
 
@@ -98,35 +130,11 @@ def _lock(path: Path, descriptor: int) -> None:
         ) from error
 
 
-def _release(path: Path, descriptor: int) -> None:
-    # Removed while still held: whoever opened this file in between sees that it is gone.
-    with contextlib.suppress(FileNotFoundError):
-        path.unlink()
-    os.close(descriptor)
-
-
 def _still_there(path: Path, descriptor: int) -> bool:
     try:
         return os.path.samestat(path.stat(), os.fstat(descriptor))
     except FileNotFoundError:
         return False
-
-
-def _sign(path: Path, descriptor: int, token: str) -> None:
-    name = {
-        "token": token,
-        "host": socket.gethostname(),
-        "pid": os.getpid(),
-        "command": " ".join(sys.argv),
-        "since": time.strftime("%Y-%m-%d %H:%M:%S"),
-    }
-    try:
-        with clear_errors(path):
-            os.ftruncate(descriptor, 0)
-            os.pwrite(descriptor, json.dumps(name).encode(), 0)
-    except BaseException:
-        _release(path, descriptor)
-        raise
 
 
 def _describe(path: Path) -> str:

@@ -29,6 +29,11 @@ MANIFEST_NAME = "store.json"
 # More records than this are never listed: an absurd number would fill the memory.
 MOST_UNITS = 1 << 22
 
+# What to do instead of repeating a stage's settings.
+ELSEWHERE = "use another store"
+# Stages of which a store may have several, by --name.
+_NAMED = ("cluster", "index", "compile", "suffix", "calibrate")
+
 _ABSENT = "(absent)"
 _REMEDY = "restore store.json from a copy, or build the store anew in another folder"
 
@@ -159,8 +164,13 @@ def check_config(store: Path, name: str, stage: Stage, config: Json) -> None:
     if differences:
         raise ConfigMismatch(
             f"{store}: stage {name} was begun with other settings: {'; '.join(differences)}. "
-            f"Repeat the old settings, or use another store"
+            f"Repeat the old settings, or {_otherwise(name)}"
         )
+
+
+def _otherwise(name: str) -> str:
+    kind, _, own = name.partition("/")
+    return f"keep both: --name {own}-2" if kind in _NAMED and own else ELSEWHERE
 
 
 def _check_format(path: Path, value: Json) -> None:

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from retomaton_dist.storage import files
 from retomaton_dist.storage.columns import LONG
 from retomaton_dist.storage.files import FileDigest
-from retomaton_dist.storage.sending import WithoutCaches
+from retomaton_dist.storage.pickling import PicklesFieldsOnly
 
 DIGEST_THREADS = 4
 # Bytes of a buffer's own that a column under construction has in memory.
@@ -51,7 +51,7 @@ class _Skeleton(io.RawIOBase):
 
 
 @dataclass(frozen=True)
-class Part(WithoutCaches):
+class Part(PicklesFieldsOnly):
     """One column under construction, in a file of its own that is named like the column."""
 
     path: Path

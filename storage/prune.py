@@ -1,25 +1,38 @@
-"""Dropping what a store no longer needs: keys that automata have codes of, a calibration."""
+"""Dropping what a store no longer needs: keys that automata have codes of, and whatever has a name.
 
+A name is checked before it becomes a path. The manifest forgets a part before its files go: a
+killed run leaves files that nobody counts on, and the same command deletes what is left of them.
+"""
+
+import contextlib
 import shutil
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
-from retomaton_dist.storage import datastore
+from retomaton_dist.storage import automaton, codec, datastore, lock, states, suffixes
 from retomaton_dist.storage.errors import BadInput
-from retomaton_dist.storage.manifest import Manifest
+from retomaton_dist.storage.manifest import MANIFEST_NAME, Manifest
 from retomaton_dist.storage.shaped import is_name
-from retomaton_dist.storage.store import StoreWriter
+from retomaton_dist.storage.store import EVALUATIONS, StoreWriter
 
 STAGE = "prune"
 KEYS = f"{datastore.FOLDER}/keys/c/"
 CALIBRATIONS, CALIBRATE = "calibrations", "calibrate/"
+CODEC = "codec/"
+# What a store has several of, by name: the stage that makes it, and the folder where it lies.
+# What is made from others comes before them.
+PARTS = {
+    "calibration": (CALIBRATE, CALIBRATIONS),
+    "automaton": ("compile/", automaton.FOLDER),
+    "states": ("cluster/", states.FOLDER),
+    "index": ("index/", "index"),
+    "suffixes": ("suffix/", suffixes.FOLDER),
+}
 
 
 def prune_keys(writer: StoreWriter) -> int:
-    """Delete the keys for good; return how many bytes that set free.
-
-    The manifest says so first: a killed run leaves keys that nobody counts on, and the same
-    command deletes what is left of them.
-    """
+    """Delete the keys for good; return how many bytes that set free."""
     automata = _without_keys(writer.manifest)
     if not automata:
         raise BadInput(
@@ -35,24 +48,76 @@ def prune_keys(writer: StoreWriter) -> int:
     return freed
 
 
-def prune_calibration(writer: StoreWriter, name: str) -> int:
-    """Delete a calibration, so that its name is free; return how many bytes that set free.
+def prune_part(writer: StoreWriter, kind: str, name: str) -> int:
+    """Delete a part, so that its name is free; return how many bytes that set free.
 
-    The manifest forgets it first: what a killed run leaves, the same command deletes.
+    Refused as long as another part was made from it. A codec goes with the last automaton that
+    has it, unless the keys are gone: it could not be made again.
     """
-    folder, known = writer.path / CALIBRATIONS / name, _calibrations(writer.manifest)
-    if not is_name(name) or (name not in known and not folder.is_dir()):
+    prefix, folder = PARTS[kind]
+    known = [
+        stage.removeprefix(prefix) for stage in writer.manifest.stages if stage.startswith(prefix)
+    ]
+    place = writer.path / folder / name
+    if not is_name(name) or (name not in known and not place.is_dir()):
         raise BadInput(
-            f"{writer.path} has no calibration {name!r}; there is {', '.join(known) or 'none'}"
+            f"{writer.path} has no {kind} {name!r}; there is {', '.join(known) or 'none'}"
         )
+    users = _users(writer.manifest, f"{prefix}{name}")
+    if users:
+        raise BadInput(
+            f"{writer.path}: {kind} {name!r} is needed by {', '.join(users)}; prune that first"
+        )
+    freed = 0
+    if kind == "automaton" and STAGE not in writer.manifest.stages:
+        # First, so that a killed run can be repeated: as long as the automaton is there, it is.
+        for stage in list(writer.manifest.stages):
+            if stage.startswith(CODEC) and _users(writer.manifest, stage) == [f"{prefix}{name}"]:
+                own = stage.removeprefix(CODEC)
+                freed += _drop(writer, stage, codec.folder_of(writer.path, own))
+    return freed + _drop(writer, f"{prefix}{name}", place)
+
+
+def prune_evaluation(store: Path, name: str) -> int:
+    """Delete an evaluation of a store; return how many bytes that set free.
+
+    One that is still running is refused: its texts are stores with locks of their own.
+    """
+    place = store / EVALUATIONS
+    known = sorted(path.name for path in place.iterdir()) if place.is_dir() else []
+    if not is_name(name) or name not in known:
+        raise BadInput(f"{store} has no evaluation {name!r}; there is {', '.join(known) or 'none'}")
+    freed = _size(place / name)
+    with contextlib.ExitStack() as held:
+        for text in (place / name).glob(f"*/{MANIFEST_NAME}"):
+            held.enter_context(lock.exclusive(text.parent))
+        shutil.rmtree(place / name, ignore_errors=True)
+    # Locks that were held are gone with their folders; what was left is an empty folder.
+    shutil.rmtree(place / name, ignore_errors=True)
+    return freed
+
+
+def _drop(writer: StoreWriter, stage: str, folder: Path) -> int:
     freed = _size(folder)
-    writer.abandon(f"{CALIBRATE}{name}")
+    writer.abandon(stage)
     shutil.rmtree(folder, ignore_errors=True)
     return freed
 
 
-def _calibrations(manifest: Manifest) -> list[str]:
-    return [name.removeprefix(CALIBRATE) for name in manifest.stages if name.startswith(CALIBRATE)]
+def _users(manifest: Manifest, name: str) -> list[str]:
+    """The stages that were made from this one: its digest is among their settings."""
+    stage = manifest.stages.get(name)
+    if stage is None or stage.digest is None:
+        return []
+    return [user for user, item in manifest.stages.items() if stage.digest in _values(item.config)]
+
+
+def _values(config: Any) -> Iterator[Any]:
+    if isinstance(config, Mapping):
+        for item in config.values():
+            yield from _values(item)
+    else:
+        yield config
 
 
 def _without_keys(manifest: Manifest) -> list[str]:

@@ -77,6 +77,11 @@ def finished(store: Path, stage: str, attempt: int = 0) -> set[int]:
     return {int(match[1]) for match in found if match and int(match[2] or 0) == attempt}
 
 
+def exists(store: Path, stage: str, unit: int, attempt: int = 0) -> bool:
+    """Whether a unit is done in this attempt."""
+    return (folder(store, stage) / name_of(unit, attempt)).exists()
+
+
 def read(store: Path, stage: str, unit: int, config_hash: str, attempt: int = 0) -> Record:
     """Read one record; damage, or a record of other settings, is refused."""
     path = folder(store, stage) / name_of(unit, attempt)

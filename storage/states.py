@@ -20,7 +20,7 @@ from retomaton_dist.storage import columns
 from retomaton_dist.storage.datastore import Datastore
 from retomaton_dist.storage.errors import DamagedStore
 from retomaton_dist.storage.files import FileDigest
-from retomaton_dist.storage.sending import WithoutCaches
+from retomaton_dist.storage.pickling import PicklesFieldsOnly
 
 FOLDER = "states"
 STATE_TYPE = np.uint32
@@ -84,7 +84,7 @@ def parts_of(store: Path, name: str) -> Path:
 
 
 @dataclass(frozen=True)
-class States(WithoutCaches):
+class States(PicklesFieldsOnly):
     """Read access to a finished clustering, memory-mapped.
 
     `algorithm` is kmeans, greedy or none; `count` is K; `datastore` holds the keys.
@@ -94,6 +94,12 @@ class States(WithoutCaches):
     algorithm: str
     count: int
     datastore: Datastore
+
+    def __repr__(self) -> str:
+        entries = self.datastore.shape.entries
+        return (
+            f"<States {self.folder}: {self.count:,} {self.algorithm} states of {entries:,} entries>"
+        )
 
     @cached_property
     def state_of_entry(self) -> StateNumbers:

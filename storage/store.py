@@ -12,6 +12,7 @@ from retomaton_dist.storage.corpus import Corpus
 from retomaton_dist.storage.datastore import Datastore, Shape
 from retomaton_dist.storage.errors import BadInput, DamagedStore, NotAStore
 from retomaton_dist.storage.files import FileDigest
+from retomaton_dist.storage.lock import HeldLock
 from retomaton_dist.storage.manifest import MOST_UNITS, Manifest, Stage
 from retomaton_dist.storage.records import Record
 from retomaton_dist.storage.states import States
@@ -32,6 +33,13 @@ class Store:
         """Open an existing store; missing, foreign, newer or damaged ones are refused."""
         folder = Path(path)
         return cls(folder, manifest.read(folder))
+
+    def __repr__(self) -> str:
+        stages = self.manifest.stages
+        entries = stages["tokenize"].facts.get("entries") if "tokenize" in stages else None
+        listed = [name if stage.done else f"{name} (unfinished)" for name, stage in stages.items()]
+        size = f"{entries:,} entries; " if entries else ""
+        return f"<Store {self.path}: {size}{', '.join(listed) or 'empty'}>"
 
     def stage(self, name: str) -> Stage:
         """Return a finished stage, or raise `StageMissing` with the command that finishes it."""
@@ -80,13 +88,10 @@ class Store:
 
 
 class StoreWriter:
-    """The one process that changes a store; made by `writing`, which holds the lock.
+    """The one process that changes a store; made by `writing`, which holds the lock."""
 
-    `token` is what the lock's file holds as long as this is so: workers look whether it does.
-    """
-
-    def __init__(self, path: Path, token: str) -> None:
-        self.path, self.token = path, token
+    def __init__(self, path: Path, held: HeldLock) -> None:
+        self.path, self.lock = path, held
         self.manifest = manifest.read(path)
 
     def begin(
@@ -103,6 +108,7 @@ class StoreWriter:
         The config must be the one the stage was begun with, if it ever was. With `merges`, units
         fill files that are made before the first of them: begun from nothing once more, the stage
         is another attempt, and what workers of a killed run still declare done does not count.
+        A finished stage whose records were altered is begun again.
         """
         stage = known = self.manifest.stages.get(name)
         if units > MOST_UNITS:
@@ -113,6 +119,8 @@ class StoreWriter:
             stage = Stage("running", config, units, made_with=dict(made_with))
             self._commit(name, stage)
         manifest.check_config(self.path, name, stage, config)
+        self.recheck(name)
+        stage = self.manifest.stages[name]
         if stage.done and not stage.units:
             # Left behind if `finish_merged` was killed before it could forget them itself.
             records.discard(self.path, name)
@@ -131,9 +139,7 @@ class StoreWriter:
     def finish(self, name: str, stage_files: Mapping[str, FileDigest], facts: Json) -> Stage:
         """Declare a stage done. Its units' records stay and count towards its digest."""
         stage = self.manifest.stages[name]
-        everything = dict(stage_files)
-        for unit in range(stage.units):
-            everything.update(self.record(name, unit).files)
+        everything = self._with_units(name, stage_files)
         done = self._commit_done(name, stage, dict(stage_files), everything, facts)
         records.discard_others(self.path, name, stage.attempt)
         return done
@@ -162,6 +168,37 @@ class StoreWriter:
         if stage.done and not stage.units:
             records.discard(self.path, name)
         self._commit(name, replace(stage, status="running", digest=None))
+
+    def recheck(self, name: str) -> None:
+        """Have units of a finished stage done anew if its records do not add up to its digest.
+
+        Those without a readable record, if there are any; else all, since any may be altered.
+        """
+        stage = self.manifest.stages[name]
+        if not stage.done or not stage.units:
+            return
+        unreadable = [unit for unit in range(stage.units) if not self._is_readable(name, unit)]
+        if not unreadable and digest_of_files(self._with_units(name, stage.files)) == stage.digest:
+            return
+        for unit in unreadable or range(stage.units):
+            records.remove(self.path, name, unit, stage.attempt)
+        self.forget(name, None)
+
+    def _is_readable(self, name: str, unit: int) -> bool:
+        try:
+            self.record(name, unit)
+        except DamagedStore:
+            return False
+        return True
+
+    def _with_units(
+        self, name: str, stage_files: Mapping[str, FileDigest]
+    ) -> dict[str, FileDigest]:
+        """The files of a stage as a whole, and those of all its units."""
+        listed = dict(stage_files)
+        for unit in range(self.manifest.stages[name].units):
+            listed.update(self.record(name, unit).files)
+        return listed
 
     def _commit_done(
         self,
@@ -202,11 +239,11 @@ def writing(path: str | Path) -> Iterator[StoreWriter]:
         _check_free(folder)
         files.make_folder(folder)
     try:
-        with lock.exclusive(folder) as token:
+        with lock.exclusive(folder) as held:
             if not (folder / manifest.MANIFEST_NAME).exists():
                 manifest.write(folder, Manifest())
             _remove_temporaries(folder)
-            writer = StoreWriter(folder, token)
+            writer = StoreWriter(folder, held)
             try:
                 yield writer
             finally:
@@ -225,6 +262,12 @@ def digest_of_files(listed: Mapping[str, FileDigest]) -> str:
 def _check_free(folder: Path) -> None:
     if "\0" in str(folder):
         raise NotAStore(f"{str(folder)!r}: no path holds a NUL byte; choose another name")
+    try:
+        str(folder).encode()
+    except UnicodeEncodeError:
+        raise NotAStore(
+            f"{os.fsencode(folder)!r}: the path is not UTF-8; choose another name"
+        ) from None
     # One look, because another writer may be making or removing this store right now.
     try:
         names = {path.name for path in folder.iterdir()}

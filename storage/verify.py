@@ -79,10 +79,13 @@ def total_bytes(store: Store) -> int:
 
 def repair(path: str | Path, checked: Checked) -> None:
     """Have what was found damaged done anew by the next run of its stage."""
+    damaged = {(finding.stage, finding.unit) for finding in checked.findings}
     with writing(path) as writer:
-        for stage, unit in {(finding.stage, finding.unit) for finding in checked.findings}:
-            if stage in writer.manifest.stages:
-                writer.forget(stage, unit)
+        known = [item for item in damaged if item[0] in writer.manifest.stages]
+        for stage in {stage for stage, _ in known}:
+            writer.recheck(stage)
+        for stage, unit in known:
+            writer.forget(stage, unit)
 
 
 def _inventory(store: Store, name: str, stage: Stage) -> Iterator[_Owned | Finding]:

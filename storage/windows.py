@@ -13,14 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from retomaton_dist.storage.datastore import DTYPES, Datastore
+from retomaton_dist.storage.pickling import PicklesFieldsOnly
 from retomaton_dist.storage.rows import map_rows
-from retomaton_dist.storage.sending import WithoutCaches
 
 WINDOW_CHUNKS = 256
 
 
 @dataclass(frozen=True)
-class Windows(WithoutCaches):
+class Windows(PicklesFieldsOnly):
     """One array of a datastore, to be read as one array is: by slices, or by ascending entries.
 
     Chunks are mapped in groups of `chunks`; the group that was read last stays.

@@ -1,5 +1,6 @@
 """What all tests share: one local Ray, and a tiny model, corpus and store that are made once."""
 
+import os
 import random
 import shutil
 import signal
@@ -11,8 +12,22 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-settings.register_profile("no-deadline", deadline=None)
-settings.load_profile("no-deadline")
+# `make test-slow` asks for `thorough`.
+settings.register_profile("quick", deadline=None, max_examples=25)
+settings.register_profile("thorough", deadline=None, max_examples=100)
+settings.load_profile("quick")
+# Tests run beside each other, a process per core; whoever wants more threads says so.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+# Folders whose files share what is made once; no two clusters of several nodes run at a time.
+TOGETHER = {
+    "chaos": "clusters",
+    "jobs": "clusters",
+    "nodes": "clusters",
+    "generation": "generation",
+    "search": "search",
+}
+# Files that take longest: begun first, so that no process has to wait for them in the end.
+LONGEST = ("test_wheel", "test_evaluate", "test_pool")
 # What is started in the background of a shell ignores SIGINT, and so would all that tests start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -25,6 +40,15 @@ TEXT = (
     "the a key value pointer state entry document walks search café naïve 東京 🗼 of and in to "
     "= ( ) def return x1 λ -> Straße 12,500 e.g. it's"
 )
+
+
+@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
+def pytest_collection_modifyitems(items):
+    """Share tests out between processes by file: what a file's tests share is made once."""
+    items.sort(key=lambda item: item.path.stem not in LONGEST and item.path.parent.name != "jobs")
+    for item in items:
+        group = TOGETHER.get(item.path.parent.name, item.path.stem)
+        item.add_marker(pytest.mark.xdist_group(group))
 
 
 @pytest.fixture(scope="session")
@@ -91,7 +115,7 @@ class BuiltStore:
 
 
 @pytest.fixture(scope="session")
-def small_store(ray_local, tiny_model, small_corpus, tmp_path_factory):
+def small_store(tiny_model, small_corpus, tmp_path_factory):
     """A store extracted from `small_corpus` line by line, of several units. Alter only copies."""
     import retomaton_dist as rd
 
@@ -100,7 +124,7 @@ def small_store(ray_local, tiny_model, small_corpus, tmp_path_factory):
         "split": "line",
         "model": str(tiny_model),
         "chunk_entries": CHUNK_ENTRIES,
-        "workers": 1,
+        "workers": 0,
         "progress": "none",
     }
     path = tmp_path_factory.mktemp("store") / "small.store"
@@ -114,7 +138,7 @@ def walkable_store(small_store, tmp_path_factory):
     import retomaton_dist as rd
 
     made = small_store.copy(tmp_path_factory.mktemp("walkable"))
-    quiet = {"workers": 1, "progress": "none"}
+    quiet = {"workers": 0, "progress": "none"}
     rd.cluster(made.path, states=50, iterations=3, **quiet)
     rd.cluster(made.path, algorithm="none", **quiet)
     rd.index(made.path, factory="Flat", recall_queries=16, recall_k=8, **quiet)

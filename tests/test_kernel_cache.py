@@ -9,7 +9,7 @@ from pathlib import Path
 import numba
 import pytest
 
-from retomaton_dist.kernel_cache import KEPT, PREFIX, claim_folder
+from retomaton_dist.kernel_cache import KEPT, PREFIX, claim_folder, read_files, sources_of
 from tests.conftest import ROOT, run_python
 
 MADE = {
@@ -126,11 +126,27 @@ def test_a_change_of_what_a_kernel_calls_or_sees_shows_at_once(clone, name, old,
     assert run(clone)[:2] == [found, 0]
 
 
-def test_unchanged_kernels_are_not_compiled_again(clone):
+def test_kernels_are_not_compiled_again_for_a_change_of_what_they_do_not_import(clone):
     run(clone)
+    rewrite(clone / "retomaton_dist/settings/build.py", "The", "the")
     found, hits, path = run(clone)
     assert (found, hits) == (21, 1)
     assert Path(path).parent.parent == clone / "retomaton_dist/__pycache__"
+
+
+@pytest.mark.parametrize("package", ["automaton", "clustering", "codec", "search"])
+def test_no_kernel_of_the_algorithms_is_made_of_settings(package):
+    files = read_files(ROOT)
+    kernels = [
+        name
+        for name, file in files.items()
+        if name.startswith(f"retomaton_dist.{package}.") and b"\n@compiled" in file.text
+    ]
+    assert kernels
+    for name in kernels:
+        made_of = {path.relative_to(ROOT).as_posix() for path in sources_of(name, files).stamps}
+        assert "retomaton_dist/compiled.py" in made_of
+        assert not any(path.startswith("retomaton_dist/settings") for path in made_of), name
 
 
 def test_code_of_a_process_that_saw_a_change_is_not_kept(clone):

@@ -21,7 +21,7 @@ from retomaton_dist.analysis.runs import (
     free_starts,
     most_probable,
 )
-from retomaton_dist.scores.scores import Scores
+from retomaton_dist.engine.scores import Scores
 from retomaton_dist.storage.canonical import Json
 from retomaton_dist.storage.corpus import Corpus
 

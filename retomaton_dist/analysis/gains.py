@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from retomaton_dist.analysis.groups import Grouping, Mask, by_restart
 from retomaton_dist.analysis.resampling import Floats, Resampling
-from retomaton_dist.scores.walks import Walked
+from retomaton_dist.engine.walks import WalkResult
 from retomaton_dist.storage.canonical import Json
 
 # A token whose probability changed by less than this (in logarithms) counts as unchanged.
@@ -31,7 +31,7 @@ class Compared:
     facts: Json
     log_p: Floats
     baseline: Floats
-    walked: Walked
+    walked: WalkResult
 
     @property
     def gains(self) -> Floats:

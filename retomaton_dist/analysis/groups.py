@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from retomaton_dist.analysis import ngrams
-from retomaton_dist.scores.scores import Scores
-from retomaton_dist.scores.walks import Walked
+from retomaton_dist.engine.scores import Scores
+from retomaton_dist.engine.walks import WalkResult
 from retomaton_dist.storage.canonical import Json
 
 Mask = NDArray[np.bool_]
@@ -81,7 +81,7 @@ def by_document(document: Numbers, matched: Numbers, duplicates: Json) -> Groupi
     return Grouping("what its document shares", groups)
 
 
-def by_restart(walked: Walked) -> Grouping:
+def by_restart(walked: WalkResult) -> Grouping:
     """How the candidates of a row were come by."""
     suffixed, found = walked.matched > 0, walked.candidates > 0
     walks = ~walked.searched & ~suffixed

@@ -10,7 +10,7 @@ from retomaton_dist.analysis import ngrams
 from retomaton_dist.analysis.documents import TokensByDocument, document_at
 from retomaton_dist.analysis.ngrams import Lengths, Sought, gram_hashes
 from retomaton_dist.analysis.runs import Decode, Runs
-from retomaton_dist.scores.scores import Scores
+from retomaton_dist.engine.scores import Scores
 from retomaton_dist.storage.canonical import Json
 from retomaton_dist.storage.corpus import Corpus
 

@@ -1,5 +1,9 @@
-"""Building a store, stage after stage, and saying beforehand what it would take."""
+"""Building a store, stage after stage, and saying beforehand what it would take.
 
+`rd.tokenize`, `rd.extract` and so on are made from the stages' declarations: see `__getattr__`.
+"""
+
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,81 +16,22 @@ from retomaton_dist.lm.identity import identify
 from retomaton_dist.runtime.session import Session
 from retomaton_dist.settings import (
     BuildSettings,
-    ClusterSettings,
-    CompileSettings,
     CorpusSettings,
-    IndexSettings,
     ModelSettings,
-    SuffixSettings,
     TokenizeSettings,
     WorkerSettings,
 )
-from retomaton_dist.settings.entrances import (
-    FLAGGED,
-    GROUPS,
-    build_settings,
-    split_keywords,
-    with_tables,
-)
+from retomaton_dist.settings.declaring import Settings
+from retomaton_dist.settings.parsing import GROUPS, build_settings, split_keywords
+from retomaton_dist.settings.stages import STAGES, DeclaredStage, declared
 from retomaton_dist.stages import build as building
-from retomaton_dist.stages.cluster import cluster as run_clustering
-from retomaton_dist.stages.compile import compile_automaton
-from retomaton_dist.stages.index import plan_index
+from retomaton_dist.stages.extract import ExtractStage
 from retomaton_dist.stages.runner import run_stage
-from retomaton_dist.stages.statistics import StatisticsPlan
-from retomaton_dist.stages.suffix import plan_suffix
+from retomaton_dist.stages.stage import BuildStage, Running
 from retomaton_dist.stages.tokenize import plan_tokenize
 from retomaton_dist.storage.store import Store, writing
 
-
-def tokenize(store: str | Path, **settings: Any) -> StoreReader:
-    """Tokenise a corpus into a store, or what is missing of it.
-
-    Keywords are the flags of `retomaton tokenize`: `corpus` and `model` are needed.
-    """
-    groups = (CorpusSettings, ModelSettings, TokenizeSettings, WorkerSettings)
-    return run_tokenize(store, *split_keywords(groups, settings))
-
-
-def extract(store: str | Path, **settings: Any) -> StoreReader:
-    """Turn a corpus into a datastore with a causal LM, or do what is missing of it.
-
-    Keywords are the flags of `retomaton extract`: `corpus` and `model` are needed.
-    """
-    groups = split_keywords([GROUPS[name] for name in FLAGGED], settings)
-    return run_extract(store, with_tables(groups, {}))
-
-
-def cluster(store: str | Path, **settings: Any) -> StoreReader:
-    """Cluster a store's entries into states, or do what is missing of it.
-
-    Keywords are the flags of `retomaton cluster`; without any, k-means with N / 100 states.
-    """
-    return run_cluster(store, *split_keywords((ClusterSettings, WorkerSettings), settings))
-
-
-def index(store: str | Path, **settings: Any) -> StoreReader:
-    """Build a search index over a store's keys, or do what is missing of it.
-
-    Keywords are the flags of `retomaton index`; without any, what fits the store is chosen.
-    """
-    return run_index(store, *split_keywords((IndexSettings, WorkerSettings), settings))
-
-
-def compile(store: str | Path, **settings: Any) -> StoreReader:  # noqa: A001 - rd.compile
-    """Compile a clustering into an automaton, or do what is missing of it.
-
-    Keywords are the flags of `retomaton compile`; none is needed.
-    """
-    return run_compile(store, *split_keywords((CompileSettings, WorkerSettings), settings))
-
-
-def suffix(store: str | Path, **settings: Any) -> StoreReader:
-    """Index a store's entries by the tokens before them, or do what is missing of it.
-
-    Keywords are the flags of `retomaton suffix`; none is needed. Only `tokenize` must be finished.
-    """
-    return run_suffix(store, *split_keywords((SuffixSettings, WorkerSettings), settings))
+StageFunction = Callable[..., StoreReader]
 
 
 def build(store: str | Path, **settings: Any) -> StoreReader:
@@ -107,75 +52,58 @@ def estimate(store: str | Path, *, seconds: float = SECONDS, **settings: Any) ->
     return estimate_build(store, build_settings(settings), seconds)
 
 
-def run_tokenize(
-    store: str | Path,
-    corpus: CorpusSettings,
-    model: ModelSettings,
-    settings: TokenizeSettings,
-    workers: WorkerSettings,
-) -> StoreReader:
-    """Run the stage `tokenize`; everything is checked before anything is written."""
-    with Session(workers) as session:
-        identified = identify(model, weights=False)
-        planned = plan_tokenize(Path(store), corpus, identified, settings)
-        with writing(store) as writer:
-            run_stage(writer, planned, session)
-    return StoreReader.open(store)
+def __getattr__(name: str) -> StageFunction:
+    """The function of a stage, such as `rd.suffix`: keywords are the flags of its command."""
+    stage = declared(name)
+    if stage is None or stage.name != name:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return _function(stage)
 
 
-def run_extract(store: str | Path, settings: BuildSettings) -> StoreReader:
-    """Run `tokenize` and `extract`; everything is checked before anything is written."""
+def _function(stage: DeclaredStage) -> StageFunction:
+    def run(store: str | Path, **settings: Any) -> StoreReader:
+        groups = split_keywords([GROUPS[group] for group in stage.groups], settings)
+        return run_one(stage.name, store, *groups)
+
+    run.__name__ = run.__qualname__ = stage.name
+    needed = "`corpus` and `model` are needed" if stage.from_text else "none is needed"
+    run.__doc__ = (
+        f"{stage.summary}\n\nKeywords are the flags of `retomaton {stage.name}`; {needed}."
+    )
+    return run
+
+
+def run_one(name: str, store: str | Path, *groups: Settings) -> StoreReader:
+    """Run one stage with these groups of settings; all is checked before anything is written."""
+    stage = next(stage for stage in STAGES if stage.name == name)
+    settings = BuildSettings(groups)
+    if not stage.from_text:
+        loaded: BuildStage = stage.load()
+        loaded.check_store(Store.open(Path(store).resolve()), settings)
+        with Session(settings.workers) as session, writing(store) as writer:
+            loaded.run(Running(writer, settings, session))
+        return StoreReader.open(store)
+    run = {"tokenize": _tokenize, "extract": _extract}[name]
     with Session(settings.workers) as session:
-        inputs = building.find_inputs(Path(store), settings, session)
-        with writing(store) as writer:
-            run_stage(writer, inputs.corpus, session)
-            building.extract_keys(writer, settings, inputs, session)
+        run(store, settings, session)
     return StoreReader.open(store)
 
 
-def run_cluster(
-    store: str | Path, settings: ClusterSettings, workers: WorkerSettings
-) -> StoreReader:
-    """Run the stage `cluster/NAME` over a store whose extraction is finished."""
-    Store.open(store).stage("extract")
-    with Session(workers) as session, writing(store) as writer:
-        run_clustering(writer, settings, session)
-    return StoreReader.open(store)
+def _tokenize(store: str | Path, settings: BuildSettings, session: Session) -> None:
+    """Only the model's tokenizer is needed."""
+    identified = identify(settings.of(ModelSettings), weights=False)
+    chosen = settings.of(CorpusSettings), identified, settings.of(TokenizeSettings)
+    plan = plan_tokenize(Path(store), *chosen)
+    with writing(store) as writer:
+        run_stage(writer, plan, session)
 
 
-def run_index(store: str | Path, settings: IndexSettings, workers: WorkerSettings) -> StoreReader:
-    """Run the stage `index/NAME`; everything is checked before anything is written."""
-    planned = plan_index(Store.open(Path(store).resolve()), settings, workers.threads)
-    with Session(workers) as session, writing(store) as writer:
-        run_stage(writer, planned, session)
-    return StoreReader.open(store)
-
-
-def run_compile(
-    store: str | Path, settings: CompileSettings, workers: WorkerSettings
-) -> StoreReader:
-    """Run the stages `codec/NAME` and `compile/NAME` over a store that was clustered."""
-    Store.open(store).stage(f"cluster/{settings.states}")
-    with Session(workers) as session, writing(store) as writer:
-        compile_automaton(writer, settings, session)
-    return StoreReader.open(store)
-
-
-def run_suffix(store: str | Path, settings: SuffixSettings, workers: WorkerSettings) -> StoreReader:
-    """Run the stage `suffix/NAME` over a store whose corpus is tokenised."""
-    planned = plan_suffix(Store.open(Path(store).resolve()), settings)
-    with Session(workers) as session, writing(store) as writer:
-        run_stage(writer, planned, session)
-    return StoreReader.open(store)
-
-
-def run_statistics(store: str | Path, workers: WorkerSettings) -> StoreReader:
-    """Run the stage `statistics` over a store whose corpus is tokenised."""
-    opened = Store.open(Path(store).resolve())
-    opened.stage("tokenize")
-    with Session(workers) as session, writing(store) as writer:
-        run_stage(writer, StatisticsPlan(opened, opened.path), session)
-    return StoreReader.open(store)
+def _extract(store: str | Path, settings: BuildSettings, session: Session) -> None:
+    """The corpus is tokenised first."""
+    inputs = building.find_inputs(Path(store), settings, session)
+    with writing(store) as writer:
+        run_stage(writer, inputs.corpus, session)
+        ExtractStage().run(Running(writer, settings, session, inputs))
 
 
 def run_build(store: str | Path, settings: BuildSettings) -> StoreReader:
@@ -192,3 +120,13 @@ def run_build(store: str | Path, settings: BuildSettings) -> StoreReader:
         with writing(store) as writer:
             building.build(writer, settings, inputs, session, check)
     return StoreReader.open(store)
+
+
+def run_cluster(store: str | Path, settings: Settings, workers: WorkerSettings) -> StoreReader:
+    """Run the stage `cluster` with a group of settings that is made already."""
+    return run_one("cluster", store, settings, workers)
+
+
+def run_compile(store: str | Path, settings: Settings, workers: WorkerSettings) -> StoreReader:
+    """Run the stage `compile` with a group of settings that is made already."""
+    return run_one("compile", store, settings, workers)

@@ -8,7 +8,7 @@ from retomaton_dist.api.store import StoreReader
 from retomaton_dist.evaluation.calibrate import calibrate_store
 from retomaton_dist.runtime.session import Session
 from retomaton_dist.settings import CalibrateSettings, WalkSettings, WorkerSettings
-from retomaton_dist.settings.entrances import split_keywords, walk_settings
+from retomaton_dist.settings.parsing import split_keywords, walk_settings
 
 
 def calibrate(store: str | Path, **settings: Any) -> StoreReader:

@@ -6,20 +6,20 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from retomaton_dist.errors import DamagedStore
+from retomaton_dist.registry import load
+from retomaton_dist.settings.stages import declared
 from retomaton_dist.storage import lock
 from retomaton_dist.storage.canonical import Json
 from retomaton_dist.storage.manifest import MANIFEST_NAME, VERSION, Stage
 from retomaton_dist.storage.store import Store
 
-_FOLDERS = {
-    "tokenize": "corpus",
-    "extract": "datastore.zarr",
-    "cluster": "states",
-    "codec": "codecs",
-    "compile": "automata",
-    "suffix": "suffixes",
-    "calibrate": "calibrations",
-}
+# Of the column of stages.
+NARROWEST = 16
+# Times the average size that makes a state worth a warning: where there are few states, all of them
+# have several percent.
+GIANT = 10
+# Of what is no stage of a build by itself.
+_FOLDERS = {"codec": "codecs", "calibrate": "calibrations"}
 
 
 @contextlib.contextmanager
@@ -85,7 +85,8 @@ def _bytes(store: Store) -> Json:
     parts: Json = {}
     for name, stage in store.manifest.stages.items():
         kind, *rest = name.split("/")
-        folder = "/".join([_FOLDERS.get(kind, kind), *rest])
+        known = declared(name)
+        folder = "/".join([known.folder if known else _FOLDERS.get(kind, kind), *rest])
         parts[folder] = stage.bytes if stage.done else _size(store.path / folder)
     if "extract" in store.manifest.stages:
         parts |= _arrays(store.manifest.stages["extract"])
@@ -124,11 +125,12 @@ def as_text(facts: Json) -> str:
 
 def _shown(facts: Json) -> str:
     lines = [str(facts["path"]), *_headline(facts), ""]
-    lines += [_stage_line(name, stage) for name, stage in facts["stages"].items()]
+    width = max([NARROWEST, *map(len, facts["stages"])])
+    lines += [_stage_line(f"{name:<{width}}", stage) for name, stage in facts["stages"].items()]
     lines += [""] + [
-        clustering_as_text(name.removeprefix("cluster/"), stage) + "\n"
+        f"{_section(name, stage)}\n"
         for name, stage in facts["stages"].items()
-        if name.startswith("cluster/") and stage["status"] == "done"
+        if _section(name, stage)
     ]
     lines += [*(f"  {_human(size):>10}  {part}" for part, size in facts["bytes"].items())]
     return "\n".join(lines)
@@ -138,7 +140,7 @@ def _headline(facts: Json) -> list[str]:
     corpus = facts["corpus"] or {}
     rows = {
         "corpus": corpus
-        and f"{corpus['sources']:,} files, {_human(corpus['source_bytes'])}, "
+        and f"{_files(corpus['sources'])}, {_human(corpus['source_bytes'])}, "
         f"first {corpus['first_source']}",
         "model": facts["model"] and f"{facts['model']} ({facts['architecture']})",
         "tokenizer": facts["tokenizer"],
@@ -151,22 +153,36 @@ def _headline(facts: Json) -> list[str]:
     return [f"  {name:<10} {value}" for name, value in rows.items() if value]
 
 
+def _files(count: int) -> str:
+    return "1 file" if count == 1 else f"{count:,} files"
+
+
 def _stage_line(name: str, stage: Json) -> str:
     if stage["status"] == "done":
-        return f"  {name:<16} done     {stage['digest'][:16]}{_about(name, stage['facts'])}"
-    return f"  {name:<16} running  {stage['units_done']:,} of {stage['units']:,} units"
+        return f"  {name} done     {stage['digest'][:16]}{_about(name, stage['facts'])}"
+    return f"  {name} running  {stage['units_done']:,} of {stage['units']:,} units"
+
+
+def stage_as_text(facts: Json, name: str) -> str:
+    """What a stage that was just run came to: its section or line, or else the whole store."""
+    with _as_stages_write(Path(facts["path"])):
+        stage = facts["stages"][name]
+        line = _about(name, stage["facts"])
+        return _section(name, stage) or (f"{name}:{line[1:]}" if line else _shown(facts))
+
+
+def _section(name: str, stage: Json) -> str:
+    known = declared(name)
+    if known is None or not known.section or stage["status"] != "done":
+        return ""
+    return str(load(known.section)(name.partition("/")[2], stage))
 
 
 def _about(name: str, facts: Json) -> str:
-    if name.startswith("suffix/"):
-        return f"  up to {facts['longest']} tokens, {facts['bytes_per_entry']:.1f} bytes per entry"
     if name.startswith("calibrate/"):
         return f"  {len(facts['methods'])} methods, {facts['positions']:,} positions"
-    if not name.startswith("index/"):
-        return ""
-    from retomaton_dist.search.layout import described
-
-    return f"  {described(facts)}"
+    known = declared(name)
+    return f"  {known.said(facts)}" if known and known.line else ""
 
 
 def _human(size: float) -> str:
@@ -194,5 +210,6 @@ def clustering_as_text(name: str, stage: Json) -> str:
     rows += [
         f"  giant      state {giant['state']} holds {giant['size']:,} entries, {giant['share']:.1%}"
         for giant in facts["giants"]
+        if giant["size"] * facts["states"] >= GIANT * facts["entries"]
     ]
     return "\n".join([*rows, "", textwrap.indent(facts["histogram"], "  ")])

@@ -14,7 +14,7 @@ from retomaton_dist.evaluation.shortlist import Shortlist
 from retomaton_dist.report.write import write_report
 from retomaton_dist.runtime.progress import say
 from retomaton_dist.settings import EvaluateSettings, ReportSettings, WalkSettings, WorkerSettings
-from retomaton_dist.settings.entrances import split_keywords, walk_settings
+from retomaton_dist.settings.parsing import split_keywords, walk_settings
 from retomaton_dist.storage import canonical
 from retomaton_dist.storage.store import Store
 
@@ -25,7 +25,7 @@ def evaluate(store: str | Path, **settings: Any) -> Evaluation:
     """Evaluate a text with all methods, and write the report.
 
     Keywords are the flags of `retomaton eval`; `text` is needed, and `calibrate_on` unless
-    `lambda_` and `temperature` are given. The evaluation's `rows` are the points of all curves.
+    `lambda_` and `knn_temperature` are given. The evaluation's `rows` are the points of all curves.
     """
     groups = (EvaluateSettings, WalkSettings, WorkerSettings)
     chosen, walk, workers = split_keywords(groups, settings)

@@ -4,7 +4,7 @@ from typing import Any
 
 from retomaton_dist.dry_run.plan import Planned, make_plan
 from retomaton_dist.settings import PlanSettings
-from retomaton_dist.settings.entrances import TABLES, split_keywords
+from retomaton_dist.settings.parsing import TABLES, split_keywords
 
 
 def plan(**settings: Any) -> Planned:

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from retomaton_dist.engine.token_scores import TokenScores
 from retomaton_dist.errors import BadInput
 from retomaton_dist.evaluation.text import TextPlan, find_text
 from retomaton_dist.generation.loaded import RetomatonLM, load
-from retomaton_dist.generation.scoring import Scored
 from retomaton_dist.settings import LoadSettings, ScoreSettings
 from retomaton_dist.storage.scores import ScoreWriter
 
@@ -28,7 +28,7 @@ class ScoredDocument:
 
     number: int
     name: str
-    scored: Scored
+    scored: TokenScores
 
 
 def load_with(store: str | Path, settings: LoadSettings) -> RetomatonLM:
@@ -75,7 +75,7 @@ def _documents(lm: RetomatonLM, text: TextPlan) -> Iterator[tuple[str, NDArray[n
             yield document.name, tokens
 
 
-def _columns(number: int, scored: Scored) -> dict[str, NDArray[Any]]:
+def _columns(number: int, scored: TokenScores) -> dict[str, NDArray[Any]]:
     rows = len(scored.tokens)
     return {
         "document": np.full(rows, number, np.int32),

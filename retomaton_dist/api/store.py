@@ -1,5 +1,6 @@
 """`rd.open("my.store")`: typed, read-only access to what lies in a store."""
 
+import html
 import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from retomaton_dist.api.describe import describe
+from retomaton_dist.api.describe import as_text, describe
 from retomaton_dist.errors import BadInput
 from retomaton_dist.storage.canonical import Json
 from retomaton_dist.storage.checked import check_stage
@@ -62,6 +63,9 @@ class Documents(Sequence[Document]):
     def __len__(self) -> int:
         return len(self._corpus)
 
+    def __repr__(self) -> str:
+        return f"<{len(self):,} documents of {self._corpus.store}>"
+
     def __getitem__(self, number: Any) -> Any:
         """Document `number`, or a list of them for a slice."""
         if isinstance(number, slice):
@@ -83,6 +87,13 @@ class StoreReader:
     def open(cls, path: str | Path) -> "StoreReader":
         """Open a store; missing, foreign, newer or damaged ones are refused."""
         return cls(Store.open(path))
+
+    def __repr__(self) -> str:
+        return repr(self.store)
+
+    def _repr_html_(self) -> str:
+        """What notebooks show: the contents of `retomaton inspect`."""
+        return f"<pre>{html.escape(as_text(self.describe()))}</pre>"
 
     @property
     def path(self) -> Path:

@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from retomaton_dist.automaton.arrays import Columns, Ids
-from retomaton_dist.codec.codec import Codec, Queries, fp16_codec, pq_codec, read_only
-from retomaton_dist.codec.pq import WORDS, PqCodes
+from retomaton_dist.codec.codec import Codec, Queries, open_codec, read_only
 from retomaton_dist.codec.threads import Threads
 from retomaton_dist.compiled import compiled
 from retomaton_dist.errors import BadInput, DamagedStore
@@ -55,7 +54,11 @@ class Automaton:
         """Map an automaton's folder: nothing is copied; truncated or foreign files are refused."""
         files = AutomatonFiles.open(Path(path))
         columns = Columns(*(files.column(name) for name in Columns._fields))
-        return cls(columns, _codec(files))
+        return cls(columns, open_codec(files))
+
+    def __repr__(self) -> str:
+        size = f"{self.entries:,} entries in {self.states:,} states"
+        return f"<Automaton: {size}, keys of {self.dimension} dimensions>"
 
     @property
     def entries(self) -> int:
@@ -182,20 +185,3 @@ def find_slots(
             known = 0 <= slots[row, i] < end
             slots[row, i] = slots[row, i] if known else -1
             values[row, i] = columns.values[slots[row, i]] if known else 0
-
-
-def _codec(files: AutomatonFiles) -> Codec:
-    width = files.dimension
-    if files.codec == "fp16":
-        return fp16_codec(files.column("keys").reshape(-1, width))
-    parts = files.code_size
-    codebooks = files.column("codebooks").reshape(parts, width // parts, WORDS)
-    return pq_codec(
-        PqCodes(
-            centroids=files.column("centroids").reshape(-1, width),
-            codebooks=codebooks,
-            cells=files.column("cells"),
-            codes=files.column("codes").reshape(-1, parts),
-            brackets=files.column("brackets"),
-        )
-    )

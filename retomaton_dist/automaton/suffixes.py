@@ -70,6 +70,10 @@ class Suffixes:
         columns = ContextColumns(*(files.column(name) for name in ContextColumns._fields))
         return cls(columns, files.shape.longest)
 
+    def __repr__(self) -> str:
+        entries = len(self.columns.order)
+        return f"<Suffixes: {entries:,} entries, contexts of up to {self.longest} tokens>"
+
     @classmethod
     def of(cls, before: Before, vocabulary: int, longest: int) -> "Suffixes":
         """Make one in memory, of the token before each entry (see `contexts`)."""

@@ -13,8 +13,7 @@ from retomaton_dist.clustering.assign import find_among_all, find_in_cells
 from retomaton_dist.clustering.cells import Cells
 from retomaton_dist.clustering.greedy import exact_neighbours
 from retomaton_dist.clustering.products import Blocking
-from retomaton_dist.codec.codec import pq_codec
-from retomaton_dist.codec.pq import PqCodes
+from retomaton_dist.codec.pq import PqCodes, pq_codec
 from retomaton_dist.codec.threads import Threads
 from retomaton_dist.search.layout import Layout, ShardSpan
 from retomaton_dist.search.library import faiss, ivf_of, limit_threads, takes_entries

@@ -5,7 +5,7 @@ import argparse
 from retomaton_dist.cli.command import Command, Invocation
 from retomaton_dist.cli.dry_run_argument import add_dry_run, budget_of
 from retomaton_dist.cli.store_argument import add_store, store_of
-from retomaton_dist.settings.entrances import FLAGGED, with_tables
+from retomaton_dist.settings.parsing import FLAGGED, TABLES, with_tables
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -38,6 +38,7 @@ COMMAND = Command(
     summary="Build a store: tokenize, extract, cluster, index, compile, suffix, statistics; what "
     "is up to date is skipped.",
     groups=FLAGGED,
+    tables=TABLES,
     arguments=add_arguments,
     run=run,
     examples="""

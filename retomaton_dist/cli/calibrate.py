@@ -3,16 +3,16 @@
 import dataclasses
 
 from retomaton_dist.cli.command import Command, Invocation
-from retomaton_dist.cli.store_argument import add_store, store_of
+from retomaton_dist.cli.store_argument import add_store, readable_store
 from retomaton_dist.settings import PRESETS, CalibrateSettings
-from retomaton_dist.settings.entrances import GROUPS, walk_settings
+from retomaton_dist.settings.parsing import GROUPS, walk_settings
 
 
 def run(call: Invocation) -> int:
     """Calibrate, then say what for."""
     settings, workers = call.group("calibrate"), call.group("workers")
     call.group("walk")
-    store = store_of(call)
+    store = readable_store(call, "--on", settings.on)
     from retomaton_dist.api.calibrate import run_calibrate
 
     fields = {item.name for item in dataclasses.fields(GROUPS["walk"])}

@@ -3,12 +3,13 @@
 import argparse
 import dataclasses
 import textwrap
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
+from retomaton_dist.registry import nearest
 from retomaton_dist.settings.declaring import flag_of
-from retomaton_dist.settings.entrances import (
+from retomaton_dist.settings.parsing import (
     GROUPS,
     help_of,
     is_required,
@@ -22,13 +23,17 @@ Arguments = argparse.Namespace
 
 @dataclass(frozen=True)
 class Command:
-    """A subcommand: `groups` name its groups of settings, `run` returns its exit code."""
+    """A subcommand: `groups` name its groups of settings, `run` returns its exit code.
+
+    `tables` are groups that it reads from the TOML file alone.
+    """
 
     name: str
     summary: str
     examples: str
     run: Callable[["Invocation"], int]
     groups: tuple[str, ...] = ()
+    tables: tuple[str, ...] = ()
     arguments: Callable[[argparse.ArgumentParser], None] = lambda _: None
     defaults: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
@@ -67,17 +72,49 @@ class Parser(argparse.ArgumentParser):
         """Say what is wrong and where help is; exit with 2."""
         self.exit(2, f"{self.prog}: error: {message}; see `{self.prog} --help`\n")
 
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        near = nearest(str(value), map(str, action.choices or ()))
+        if action.choices is not None and value not in action.choices and near is not None:
+            raise argparse.ArgumentError(
+                action, f"invalid choice: {value!r} (did you mean {near}?)"
+            )
+        super()._check_value(action, value)
+
+
+class CommandParser(Parser):
+    """The parser of one command: of a flag that it does not know, it names the nearest."""
+
+    tables: tuple[str, ...] = ()
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Parse everything; unlike the inherited one, refuse what is unknown."""
+        parsed, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            self.error(f"unrecognized arguments: {' '.join(unknown)}{self._meant(unknown)}")
+        return parsed, unknown
+
+    def _meant(self, unknown: Sequence[str]) -> str:
+        for item in unknown:
+            flag, _, _ = item.replace("_", "-").partition("=")
+            for table in self.tables:
+                if flag in [f"--{flag_of(field)}" for field in dataclasses.fields(GROUPS[table])]:
+                    return f" ({flag} is a setting of [{table}] in the TOML file of --config)"
+            near = nearest(flag, self._option_string_actions)
+            if flag.startswith("--") and near is not None:
+                return f" (did you mean {near}?)"
+        return ""
+
 
 def add_command(subparsers: Any, command: Command) -> None:
     """Add a subcommand with its flags, grouped as its settings are."""
     parser = subparsers.add_parser(
         command.name,
-        help=command.summary,
         description=command.summary,
         epilog="examples:\n" + textwrap.indent(textwrap.dedent(command.examples).strip(), "  "),
         formatter_class=argparse.RawDescriptionHelpFormatter,
         argument_default=argparse.SUPPRESS,
     )
+    parser.tables = command.tables
     command.arguments(parser)
     for name in command.groups:
         _add_group(parser, name, command.defaults.get(name, {}))

@@ -4,16 +4,17 @@ import dataclasses
 
 from retomaton_dist.cli.command import Command, Invocation
 from retomaton_dist.cli.report import show
-from retomaton_dist.cli.store_argument import add_store, store_of
+from retomaton_dist.cli.store_argument import add_store, readable_store
 from retomaton_dist.settings import PRESETS, EvaluateSettings
-from retomaton_dist.settings.entrances import GROUPS, walk_settings
+from retomaton_dist.settings.parsing import GROUPS, walk_settings
 
 
 def run(call: Invocation) -> int:
     """Evaluate, then print the table and where the report is."""
     settings, workers = call.group("evaluate"), call.group("workers")
     call.group("walk")
-    store = store_of(call)
+    store = readable_store(call, "--text", settings.text)
+    readable_store(call, "--calibrate-on", settings.calibrate_on)
     from retomaton_dist.api.evaluate import run_evaluate
 
     fields = {item.name for item in dataclasses.fields(GROUPS["walk"])}
@@ -36,7 +37,7 @@ COMMAND = Command(
 
         two methods at chosen thresholds, lambda and temperature given:
           retomaton eval law.store --text law/test.en --methods knnlm,retomaton \\
-              --tau 1,4,16,inf --lambda 0.9 --temperature 10
+              --tau 1,4,16,inf --lambda 0.9 --knn-temperature 10
 
         half of the searches saved; wall-clock measured:
           retomaton eval law.store --text law/test.en --calibrate-on law/dev.en \\

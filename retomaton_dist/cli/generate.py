@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from retomaton_dist.cli.command import Command, Invocation
-from retomaton_dist.cli.store_argument import add_store, store_of
+from retomaton_dist.cli.store_argument import add_store, readable_store
 from retomaton_dist.errors import BadInput
 
 if TYPE_CHECKING:
@@ -33,17 +33,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(call: Invocation) -> int:
     """Generate for every prompt, and say in the end what it took."""
     settings = _with_lines(call).group("generate")
-    chosen, store = call.group("load"), store_of(call)
+    chosen, store = call.group("load"), readable_store(call)
+    prompts = _prompts(settings)
     from retomaton_dist.api.score import load_with
     from retomaton_dist.cli.generated import Shown
 
-    prompts = _prompts(settings)
     lm = load_with(store, chosen)
     print(lm, file=sys.stderr)
     shown = Shown(lm, settings)
     one_by_one = settings.prompt is not None or settings.prompts == STANDARD_INPUT
     size = 1 if one_by_one else settings.batch
     while group := list(itertools.islice(prompts, size)):
+        if not shown.begun:
+            # What is done once, such as loading kernels, is not part of the speed that is shown.
+            lm.generate(group[:1], max_new_tokens=2, draft=0)
         _generate(lm, group, settings, shown)
     print(shown.closing(), file=sys.stderr)
     return 0
@@ -59,7 +62,7 @@ def _generate(
         prompts,
         max_new_tokens=settings.max_new_tokens,
         do_sample=settings.do_sample,
-        temperature=settings.sample_temperature,
+        temperature=settings.temperature,
         top_k=settings.top_k,
         top_p=settings.top_p,
         num_beams=settings.num_beams,

@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from retomaton_dist.generation.decoding import Effort, NewToken
+from retomaton_dist.engine.token_scores import TokenScores
+from retomaton_dist.generation.decoding import Effort, GrownText
 from retomaton_dist.generation.explaining import Support, explain
 from retomaton_dist.generation.generating import Generated, ends_of
 from retomaton_dist.generation.loaded import RetomatonLM
@@ -35,17 +36,23 @@ class Shown:
         # Characters of the text that are printed already.
         self._printed = 0
 
-    def stream(self, prompt: str) -> Callable[[NewToken], None]:
+    @property
+    def begun(self) -> bool:
+        """Whether any text is finished."""
+        return bool(self._efforts)
+
+    def stream(self, prompt: str) -> Callable[[GrownText], None]:
         """Print the prompt, and have every token printed as it comes."""
         print(prompt, end="", flush=True)
         tokens = self._lm.tokenizer.encode([prompt])[0][0].tolist()
         self._printed = len(self._lm.tokenizer.decode(tokens))
 
-        def show(new: NewToken) -> None:
-            tokens.append(new.token)
+        def show(new: GrownText) -> None:
+            token = int(new.scores.tokens[0])
+            tokens.append(token)
             text = self._lm.tokenizer.decode(tokens)
             # A character of several tokens is shown when its last byte is there.
-            if not text.endswith("\ufffd") and new.token not in self._ends:
+            if not text.endswith("\ufffd") and token not in self._ends:
                 print(self._painted(text[self._printed :], new), end="", flush=True)
                 self._printed = len(text)
 
@@ -83,20 +90,26 @@ class Shown:
         found = explain(lm, whole, len(text.prompt_tokens), self._settings.sources)
         print(f"\n{LEGEND}")
         print("{:>4}{:>8}{:>8}{:>16}  token".format(*HEAD))
+        pieces = self._pieces(text)
         for place, support in enumerate(found):
-            self._row(text, place, support)
+            self._row(text, place, support, pieces[place])
         print()
 
-    def _row(self, text: Generated, place: int, support: Support) -> None:
-        kind = kind_of(
-            float(text.log_probabilities[place]),
-            float(text.log_lm[place]),
-            searched=bool(text.searched[place]),
-            matched=int(text.matched[place]),
-        )
+    def _pieces(self, text: Generated) -> list[str]:
+        """What each token adds to the text; a character of several tokens stands with its last."""
+        tokens, shown, pieces = text.prompt_tokens.tolist(), len(text.prompt), []
+        for token in text.tokens.tolist():
+            tokens.append(token)
+            whole = self._lm.tokenizer.decode(tokens)
+            complete = not whole.endswith("\ufffd")
+            pieces.append(repr(whole[shown:]) if complete else "(part of a character)")
+            shown = len(whole) if complete else shown
+        return pieces
+
+    def _row(self, text: Generated, place: int, support: Support, token: str) -> None:
+        kind = kind_of(text, place)
         mark = MARKS[kind] + (DRAFTED if text.accepted[place] else "")
-        p, lm = (math.exp(logs[place]) for logs in (text.log_probabilities, text.log_lm))
-        token = repr(self._lm.tokenizer.decode([int(text.tokens[place])]))
+        p, lm = (math.exp(logs[place]) for logs in (text.log_p, text.log_lm))
         alike = f"{support.alike:,} of {support.candidates:,}"
         line = f"{mark:>4}{p:8.3f}{lm:8.3f}{alike:>16}  {token}"
         for source in support.sources or (None,):
@@ -105,16 +118,18 @@ class Shown:
             print(line)
             line = ""
 
-    def _painted(self, text: str, new: NewToken) -> str:
+    def _painted(self, text: str, new: GrownText) -> str:
         if not self._coloured:
             return text
-        kind = kind_of(new.log_probability, new.log_lm, searched=new.searched, matched=new.matched)
-        codes = f"{COLOURS[kind]};{DRAFTED_COLOUR}" if new.accepted else COLOURS[kind]
+        colour = COLOURS[kind_of(new.scores, 0)]
+        codes = f"{colour};{DRAFTED_COLOUR}" if new.scores.accepted[0] else colour
         return f"\033[{codes}m{text}\033[0m"
 
 
-def kind_of(log_p: float, log_lm: float, *, searched: bool, matched: int) -> str:
+def kind_of(scores: TokenScores, place: int) -> str:
     """What a token is due to: the LM where the automaton made it no likelier, else the walk."""
-    if log_p <= log_lm:
+    if scores.log_p[place] <= scores.log_lm[place]:
         return "LM"
-    return "searched" if searched else "looked up" if matched else "walked"
+    return (
+        "searched" if scores.searched[place] else "looked up" if scores.matched[place] else "walked"
+    )

@@ -1,22 +1,20 @@
 """The entry point: finds the command, runs it, and turns errors into one line and an exit code."""
 
 import argparse
+import errno
 import os
 import sys
+import textwrap
 from collections.abc import Sequence
 
 from retomaton_dist import __version__
 from retomaton_dist.cli import (
     build,
     calibrate,
-    cluster,
-    compile,  # noqa: A004 - the command of this name
     demo,
     doctor,
     evaluate,
-    extract,
     generate,
-    index,
     inspect,
     plan,
     prune,
@@ -24,45 +22,33 @@ from retomaton_dist.cli import (
     reproduce,
     score,
     serve_index,
-    statistics,
+    stages,
     submit,
-    suffix,
-    tokenize,
     train_lm,
     verify,
 )
-from retomaton_dist.cli.command import Command, Parser, add_command, invocation
+from retomaton_dist.cli.command import Command, CommandParser, Parser, add_command, invocation
 from retomaton_dist.cli.signals import signals_interrupt
 from retomaton_dist.errors import RetomatonError
 
-COMMANDS = {
-    module.COMMAND.name: module.COMMAND
-    for module in (
-        demo,
-        build,
-        plan,
-        tokenize,
-        extract,
-        cluster,
-        index,
-        compile,
-        suffix,
-        statistics,
-        calibrate,
-        evaluate,
-        generate,
-        report,
-        score,
-        serve_index,
-        submit,
-        doctor,
-        inspect,
-        verify,
-        prune,
-        train_lm,
-        reproduce,
-    )
+# Of a name that is too long.
+LONGEST_SHOWN = 100
+# As --help shows them.
+GROUPED = {
+    "to begin with": (demo.COMMAND, doctor.COMMAND, plan.COMMAND),
+    "make a store": (build.COMMAND, *stages.COMMANDS),
+    "use it": (
+        calibrate.COMMAND,
+        evaluate.COMMAND,
+        report.COMMAND,
+        score.COMMAND,
+        generate.COMMAND,
+    ),
+    "look after it": (inspect.COMMAND, verify.COMMAND, prune.COMMAND),
+    "on a cluster": (submit.COMMAND, serve_index.COMMAND),
+    "models and the paper": (train_lm.COMMAND, reproduce.COMMAND),
 }
+COMMANDS = {command.name: command for group in GROUPED.values() for command in group}
 
 EPILOG = """\
 a first look:
@@ -96,7 +82,13 @@ interrupted, 143 terminated.
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code."""
-    parsed: argparse.Namespace = _parser().parse_args(arguments)
+    parser = _parser()
+    for argument in sys.argv[1:] if arguments is None else arguments:
+        if not _is_utf8(argument):
+            parser.error(
+                f"{os.fsencode(argument)!r} is not UTF-8: no text, name or path may be else"
+            )
+    parsed: argparse.Namespace = parser.parse_args(arguments)
     command: Command = COMMANDS[parsed.command]
     with signals_interrupt() as asked:
         try:
@@ -107,26 +99,56 @@ def main(arguments: Sequence[str] | None = None) -> int:
         except RetomatonError as error:
             print(f"retomaton {command.name}: error: {error}", file=sys.stderr)
             return 2
+        except BrokenPipeError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return 0
+        except OSError as error:
+            if error.errno != errno.ENAMETOOLONG:
+                raise
+            name = f"{str(error.filename)[:LONGEST_SHOWN]}..."
+            print(f"retomaton {command.name}: error: {name}: the name is too long", file=sys.stderr)
+            return 2
         except KeyboardInterrupt:
             kept = "what is finished is kept: run the same command again to go on"
             print(f"{asked.word}; {kept}", file=sys.stderr)
             return asked.code
-        except BrokenPipeError:
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            return 0
+
+
+def _is_utf8(argument: str) -> bool:
+    """Whether an argument is text: bytes that are none come as lone surrogates."""
+    try:
+        argument.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = Parser(
         prog="retomaton",
-        description="Build, look into and check datastores for retrieval automata.",
+        description=f"Datastores for retrieval automata: build, use, check.\n{_listed()}",
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"retomaton_dist {__version__}")
     subparsers = parser.add_subparsers(
-        dest="command", metavar="COMMAND", required=True, parser_class=Parser
+        dest="command",
+        metavar="COMMAND",
+        required=True,
+        parser_class=CommandParser,
+        help="one of those above",
     )
     for command in COMMANDS.values():
         add_command(subparsers, command)
     return parser
+
+
+def _listed() -> str:
+    """The commands with their summaries, group by group."""
+    lines = []
+    for title, commands in GROUPED.items():
+        lines += ["", f"{title}:"]
+        for command in commands:
+            about = textwrap.wrap(command.summary, 72)
+            lines += [f"  {command.name:<14}{about[0]}", *(" " * 16 + x for x in about[1:])]
+    return "\n".join(lines)

@@ -1,9 +1,20 @@
-"""`retomaton prune`: set free what a finished store no longer needs."""
+"""`retomaton prune`: set free what a store no longer needs."""
 
 import argparse
+from pathlib import Path
 
 from retomaton_dist.cli.command import Command, Invocation
 from retomaton_dist.errors import BadInput
+
+# What is dropped by name, with its help.
+NAMED = {
+    "evaluation": "delete an evaluation of STORE/evaluations; its name is free then",
+    "calibration": "delete a calibration",
+    "automaton": "delete an automaton, and its codec if no other has it",
+    "states": "delete a clustering that no automaton was compiled from",
+    "index": "delete a search index that no calibration uses",
+    "suffixes": "delete a suffix index that no calibration uses",
+}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -15,24 +26,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="delete the keys for good: walking needs only an automaton's codes. Clustering, "
         "indexing and other codecs need the keys, so finish those first",
     )
-    parser.add_argument(
-        "--calibration", metavar="NAME", help="delete a calibration; its name is free then"
-    )
+    for name, about in NAMED.items():
+        parser.add_argument(f"--{name}", metavar="NAME", help=about)
 
 
 def run(call: Invocation) -> int:
     """Delete what was named and say how much room that made."""
-    from retomaton_dist.storage.prune import prune_calibration, prune_keys
+    named = {kind: call[kind] for kind in NAMED if call.get(kind) is not None}
+    if not call.get("keys") and not named:
+        flags = ", ".join(f"--{kind} NAME" for kind in NAMED)
+        raise BadInput(f"nothing was named to be dropped; say --keys, {flags}")
+    from retomaton_dist.storage.prune import prune_evaluation, prune_keys, prune_part
     from retomaton_dist.storage.store import Store, writing
 
-    calibration: str | None = call.get("calibration")
-    if not call.get("keys") and calibration is None:
-        raise BadInput("nothing was named to be dropped; say --keys or --calibration NAME")
     Store.open(call["store"])
     with writing(call["store"]) as writer:
-        if calibration is not None:
-            freed = prune_calibration(writer, calibration)
-            print(f"calibration {calibration!r} deleted: {freed:,} bytes set free")
+        for kind, name in named.items():
+            if kind == "evaluation":
+                freed = prune_evaluation(Path(writer.path), name)
+            else:
+                freed = prune_part(writer, kind, name)
+            print(f"{kind} {name!r} deleted: {freed:,} bytes set free")
         if call.get("keys"):
             freed = prune_keys(writer)
             print(f"keys deleted: {freed:,} bytes set free")
@@ -41,11 +55,14 @@ def run(call: Invocation) -> int:
 
 COMMAND = Command(
     name="prune",
-    summary="Drop the keys of a store once an automaton with pq codes exists, or a calibration.",
+    summary="Delete parts of a store by name, or its keys once an automaton with pq codes exists.",
     arguments=add_arguments,
     run=run,
     examples="""
         retomaton prune law.store --keys                once `retomaton compile law.store` is done
         retomaton prune law.store --calibration fast    to calibrate anew under this name
+        retomaton prune law.store --automaton coarse --states coarse
+
+        killed? the same command again deletes what is left.
     """,
 )

@@ -38,8 +38,8 @@ COMMAND = Command(
     arguments=add_arguments,
     run=run,
     examples="""
-        retomaton report law.store/evaluations/test-sweep
-        retomaton report law.store/evaluations/test-sweep --lambda 0.5 --pointer-weight 4
-        retomaton report law.store/evaluations/test-sweep --retrain 5
+        retomaton report law.store/evaluations/test.en-sweep-9b1d3c52
+        retomaton report law.store/evaluations/test.en-sweep-9b1d3c52 --lambda 0.5
+        retomaton report law.store/evaluations/test.en-sweep-9b1d3c52 --retrain 5
     """,
 )

@@ -3,7 +3,7 @@
 import math
 
 from retomaton_dist.cli.command import Command, Invocation
-from retomaton_dist.cli.store_argument import add_store, store_of
+from retomaton_dist.cli.store_argument import add_store, readable_store
 
 HEAD = ("perplexity", "LM alone", "FoSS", "tokens")
 
@@ -11,7 +11,7 @@ HEAD = ("perplexity", "LM alone", "FoSS", "tokens")
 def run(call: Invocation) -> int:
     """Print a line per document as it is scored, then one for all."""
     settings, chosen = call.group("score"), call.group("load")
-    store = store_of(call)
+    store = readable_store(call, "--text", settings.text)
     from retomaton_dist.api.score import load_with, score_files
 
     lm = load_with(store, chosen)
@@ -58,6 +58,7 @@ COMMAND = Command(
           retomaton score law.store --text law/test.en --foss 0.8 --out tokens.parquet
 
         without a calibration, constants given:
-          retomaton score law.store --text a.txt --method retomaton --lambda 0.4 --temperature 20
+          retomaton score law.store --text a.txt --method retomaton --lambda 0.4 \\
+              --knn-temperature 20
     """,
 )

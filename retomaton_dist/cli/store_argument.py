@@ -2,10 +2,11 @@
 
 import argparse
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 from retomaton_dist.cli.command import Invocation
-from retomaton_dist.errors import BadInput
+from retomaton_dist.errors import BadInput, CorpusError
 
 
 def add_store(parser: argparse.ArgumentParser) -> None:
@@ -21,6 +22,23 @@ def store_of(call: Invocation) -> str:
     if "RAY_JOB_CONFIG_JSON_ENV_VAR" in os.environ:
         require_shared("store", store)
     return str(store)
+
+
+def readable_store(call: Invocation, flag: str = "", texts: Sequence[str] = ()) -> str:
+    """The store that was named, if it can be read; the files of `texts`, given by `flag`, too.
+
+    Looked at before seconds are spent on imports.
+    """
+    from retomaton_dist.corpus.sources import find_files
+    from retomaton_dist.storage import manifest
+
+    store = store_of(call)
+    manifest.read(Path(store))
+    try:
+        find_files(texts)
+    except CorpusError as error:
+        raise BadInput(str(error).replace("--corpus", flag)) from error
+    return store
 
 
 def require_shared(what: str, path: str) -> None:

@@ -9,22 +9,32 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from retomaton_dist.cli import build, doctor, evaluate, reproduce, serve_index
-from retomaton_dist.cli.command import Command, Invocation, Parser, add_command, invocation
+from retomaton_dist.cli import build, calibrate, doctor, evaluate, reproduce, score, serve_index
+from retomaton_dist.cli.command import (
+    Command,
+    CommandParser,
+    Invocation,
+    Parser,
+    add_command,
+    invocation,
+)
 from retomaton_dist.cli.signals import signals_interrupt
 from retomaton_dist.cli.store_argument import require_shared, store_of
 from retomaton_dist.errors import BadInput
-from retomaton_dist.settings.entrances import FLAGGED, with_tables
+from retomaton_dist.settings.parsing import FLAGGED, with_tables
 
 if TYPE_CHECKING:
     from retomaton_dist.runtime.submission import JobBoard, SubmittedJob
 
-JOBS: dict[str, tuple[Command, str]] = {
-    "build": (build.COMMAND, "retomaton_dist.jobs.build_datastore"),
-    "eval": (evaluate.COMMAND, "retomaton_dist.jobs.evaluate_perplexity"),
-    "serve-index": (serve_index.COMMAND, "retomaton_dist.jobs.serve_index"),
-    "reproduce": (reproduce.COMMAND, "retomaton_dist.jobs.reproduce_paper"),
-    "doctor": (doctor.COMMAND, "retomaton_dist.jobs.check_cluster"),
+# Commands that can be submitted, and what `python -m` runs for them.
+JOBS: dict[str, tuple[Command, tuple[str, ...]]] = {
+    "build": (build.COMMAND, ("retomaton_dist.jobs.build_datastore",)),
+    "calibrate": (calibrate.COMMAND, ("retomaton_dist.cli", "calibrate")),
+    "eval": (evaluate.COMMAND, ("retomaton_dist.jobs.evaluate_perplexity",)),
+    "score": (score.COMMAND, ("retomaton_dist.cli", "score")),
+    "serve-index": (serve_index.COMMAND, ("retomaton_dist.jobs.serve_index",)),
+    "reproduce": (reproduce.COMMAND, ("retomaton_dist.jobs.reproduce_paper",)),
+    "doctor": (doctor.COMMAND, ("retomaton_dist.jobs.check_cluster",)),
 }
 # Settings that are paths, and those that are paths unless the hub has a model of that name.
 PATHS = (
@@ -32,12 +42,17 @@ PATHS = (
     ("evaluate", "text"),
     ("evaluate", "calibrate_on"),
     ("evaluate", "out"),
+    ("calibrate", "on"),
+    ("score", "text"),
+    ("score", "out"),
     ("reproduce", "data"),
     ("reproduce", "out"),
 )
 MODELS = (
     ("model", "model"),
     ("evaluate", "model"),
+    ("calibrate", "model"),
+    ("load", "model"),
     ("reproduce", "wiki_model"),
     ("reproduce", "strong_model"),
 )
@@ -100,7 +115,7 @@ def _check_job(name: str, arguments: Sequence[str], config: str | None) -> None:
     """Refuse here what the job would refuse there, as far as it can be seen from here."""
     command, _ = JOBS[name]
     parser = Parser(prog="retomaton submit")
-    add_command(parser.add_subparsers(dest="command", parser_class=Parser), command)
+    add_command(parser.add_subparsers(dest="command", parser_class=CommandParser), command)
     parsed = parser.parse_args([name, *arguments])
     for short in {"address", "config"} & set(vars(parsed)):
         raise BadInput(f"spell --{short} out")
@@ -133,7 +148,7 @@ def _submit(name: str, arguments: Sequence[str], flags: dict[str, Any]) -> int:
         config = Path(flags["config"])
         files[config.name] = config.read_bytes()
         arguments = [*arguments, "--config", config.name]
-    line = ["python", "-m", JOBS[name][1], *arguments]
+    line = ["python", "-m", *JOBS[name][1], *arguments]
     job = f"{name}-{secrets.token_hex(4)}"
     board = _board(flags)
     board.submit(job, line, [_folder_of("retomaton_dist")], files)
@@ -225,8 +240,8 @@ def _duration(begun: float | None, ended: float | None) -> str:
 
 COMMAND = Command(
     name="submit",
-    summary="Run build, eval, serve-index, reproduce or doctor as a job of a Ray cluster, and "
-    "follow it.",
+    summary="Run build, calibrate, eval, score, serve-index, reproduce or doctor as a job of a Ray "
+    "cluster, and follow it.",
     arguments=add_arguments,
     run=run,
     examples="""

@@ -1,28 +1,95 @@
 """The distance codecs: every candidate's distance comes from one of them, and only from there.
 
-A codec makes queries ready once per position; lanes that share a position share what is ready.
+A codec is a `KeyCodec`: which columns it keeps of keys, how they are made, and how they are opened.
+Opened over the entries of an automaton it is a `Codec`, which measures distances: it makes queries
+ready once per position, and lanes that share a position share what is ready. Codecs by name:
+`settings/choices.py`.
 """
 
-from collections.abc import Callable
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from retomaton_dist.codec import fp16, pq
-from retomaton_dist.codec.fp16 import Fp16Codes, Fp16Queries
-from retomaton_dist.codec.pq import WORDS, PqCodes, PqQueries
 from retomaton_dist.codec.threads import Threads
 from retomaton_dist.errors import BadInput, DamagedStore
+from retomaton_dist.settings.choices import CODECS
+from retomaton_dist.storage.automaton import AutomatonFiles, AutomatonShape
 
 Rows = NDArray[np.int64]
+Column = tuple[np.dtype[Any], int]
+Arrays = Mapping[str, NDArray[Any]]
+
+
+@dataclass(frozen=True)
+class CodecSizes:
+    """What a codec of keys of `dimension` numbers is made with, every `auto` found out.
+
+    `code_size` are bytes of a code, `cells` what codes are relative to, both 0 where there are
+    none; `sample` is how many keys it is trained on.
+    """
+
+    dimension: int
+    code_size: int = 0
+    cells: int = 0
+    sample: int = 0
+
+
+class KeyCodec(ABC):
+    """One way to keep keys. With `encodes`, a stage of its own trains it and encodes all keys."""
+
+    name: str
+    encodes = True
+    iterations = 0
+    """Passes over the sample that training makes: what it is said to cost."""
+
+    @abstractmethod
+    def sizes(self, entries: int, dimension: int, code_size: int | None) -> CodecSizes:
+        """Choose what is `auto`; refuse codes that keys of this width cannot have."""
+
+    @abstractmethod
+    def rows(self, sizes: CodecSizes) -> Mapping[str, Column]:
+        """Columns with some numbers per entry: their types, and how many numbers."""
+
+    def books(self, sizes: CodecSizes) -> Mapping[str, Column]:  # noqa: ARG002 - has none
+        """Columns that do not grow with the entries: their types and lengths."""
+        return {}
+
+    def columns(self, entries: int, sizes: CodecSizes) -> dict[str, Column]:
+        """Type and length of every column."""
+        rows = {name: (kind, width * entries) for name, (kind, width) in self.rows(sizes).items()}
+        return {**rows, **self.books(sizes)}
+
+    def row_bytes(self, sizes: CodecSizes) -> int:
+        """Bytes that an entry takes."""
+        return sum(kind.itemsize * width for kind, width in self.rows(sizes).values())
+
+    def train(self, keys: NDArray[Any], sizes: CodecSizes, seed: int) -> Arrays:
+        """Make the books from a sample of keys."""
+        raise NotImplementedError(f"the codec {self.name} is not trained")
+
+    def encode(self, keys: NDArray[Any], sizes: CodecSizes, books: Arrays) -> Arrays:
+        """The rows of some keys."""
+        raise NotImplementedError(f"the codec {self.name} keeps keys as they are")
+
+    def lost(
+        self, keys: NDArray[Any], sizes: CodecSizes, books: Arrays, rows: Arrays
+    ) -> tuple[float, float]:
+        """Sums of squares: of what encoding changed in these keys, and of what they differ by."""
+        raise NotImplementedError(f"the codec {self.name} keeps keys as they are")
+
+    @abstractmethod
+    def open(self, column: Callable[[str], NDArray[Any]], sizes: CodecSizes) -> "Codec":
+        """The codec over columns in slot order, flat as they lie on disk."""
 
 
 class Queries(NamedTuple):
     """Queries, one per row, made ready for a codec."""
 
-    ready: PqQueries | Fp16Queries
+    ready: Any
 
     @property
     def rows(self) -> int:
@@ -31,28 +98,24 @@ class Queries(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Codec:
-    """One codec over the entries of an automaton, in slot order."""
+class Codec(ABC):
+    """One codec over the entries of an automaton, in slot order; `kernel` measures."""
 
-    codes: PqCodes | Fp16Codes
+    codes: Any
     dimension: int
     kernel: Callable[..., bool]
 
-    def ready(self, queries: ArrayLike, threads: Threads) -> Queries:
-        """Make queries [rows, d] ready; a wrong width or a NaN is refused."""
-        rows = check_queries(queries, self.dimension)
-        if isinstance(self.codes, Fp16Codes):
-            return Queries(Fp16Queries(rows))
-        return Queries(_ready_pq(self.codes, rows, threads))
+    @abstractmethod
+    def prepared(self, queries: NDArray[np.float32], threads: Threads) -> Any:
+        """What the kernel takes of queries that are sound; `queries` is one of its fields."""
 
+    @abstractmethod
     def keys(self, slots: Rows) -> NDArray[np.float32]:
         """What the codec knows of the keys of some slots: its distances are from these."""
-        codes = self.codes
-        if isinstance(codes, Fp16Codes):
-            return codes.keys[slots].view(np.float16).astype(np.float32)
-        words = [book[:, codes.codes[slots, part]].T for part, book in enumerate(codes.codebooks)]
-        decoded: NDArray[np.float32] = codes.centroids[codes.cells[slots]] + np.hstack(words)
-        return decoded
+
+    def ready(self, queries: ArrayLike, threads: Threads) -> Queries:
+        """Make queries [rows, d] ready; a wrong width or a NaN is refused."""
+        return Queries(self.prepared(check_queries(queries, self.dimension), threads))
 
     def distances(
         self, queries: Queries, slots: NDArray[np.int64], threads: Threads
@@ -91,16 +154,32 @@ class Codec:
             )
 
 
-def pq_codec(codes: PqCodes) -> Codec:
-    """The codec `pq` over such codes."""
-    frozen = PqCodes(*(read_only(array) for array in codes))
-    return Codec(frozen, codes.centroids.shape[1], pq.measure)
+def codec_named(name: str) -> KeyCodec:
+    """The codec of this name."""
+    codec: KeyCodec = CODECS[name]()
+    return codec
 
 
-def fp16_codec(keys: NDArray[np.float16]) -> Codec:
-    """The codec `fp16` over keys [N, d]."""
-    codes = Fp16Codes(read_only(keys.view(np.uint16)))
-    return Codec(codes, keys.shape[1], fp16.measure)
+def columns_of(shape: AutomatonShape) -> dict[str, Column]:
+    """Type and length of every column of an automaton, its codec's among them."""
+    codec = codec_named(shape.codec)
+    return {**shape.columns(), **codec.columns(shape.entries, _sizes(shape))}
+
+
+def open_codec(files: AutomatonFiles) -> Codec:
+    """The codec of an automaton's folder, mapped; sizes that no codec has are refused."""
+    shape = files.shape
+    if shape.codec not in CODECS or (shape.code_size and shape.dimension % shape.code_size):
+        raise files.damaged(f"no codec {shape.codec} has codes of {shape.code_size} bytes")
+    codec, sizes = codec_named(shape.codec), _sizes(shape)
+    if codec.encodes and not shape.code_size:
+        raise files.damaged(f"no codec {shape.codec} has codes of 0 bytes")
+    columns = codec.columns(shape.entries, sizes)
+    return codec.open(lambda name: files.mapped(name, *columns[name]), sizes)
+
+
+def _sizes(shape: AutomatonShape) -> CodecSizes:
+    return CodecSizes(shape.dimension, shape.code_size, shape.cells)
 
 
 def read_only(array: NDArray[Any]) -> NDArray[Any]:
@@ -123,18 +202,3 @@ def check_queries(queries: ArrayLike, dimension: int) -> NDArray[np.float32]:
     if not sound.all():
         raise BadInput(f"query {int(np.argmin(sound))} holds NaN or infinity")
     return rows
-
-
-def _ready_pq(codes: PqCodes, rows: NDArray[np.float32], threads: Threads) -> PqQueries:
-    parts = len(codes.codebooks)
-    ready = PqQueries(
-        rows,
-        np.empty((len(rows), parts * WORDS), np.float32),
-        np.empty((len(rows), len(codes.centroids)), np.float32),
-    )
-
-    def work(_: int, part: slice) -> None:
-        pq.prepare(codes.codebooks, PqQueries(*(array[part] for array in ready)))
-
-    threads.run(work, len(rows))
-    return ready

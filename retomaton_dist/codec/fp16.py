@@ -1,11 +1,14 @@
-"""Distances by the codec `fp16`: the keys themselves, in slot order."""
+"""The codec `fp16`: the keys themselves, in slot order."""
 
-from typing import NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from retomaton_dist.codec.codec import Codec, CodecSizes, Column, KeyCodec, Rows, read_only
 from retomaton_dist.codec.numbers import all_numbers
+from retomaton_dist.codec.threads import Threads
 from retomaton_dist.compiled import compiled, compiled_sums
 
 _MAGNITUDE = np.uint32(0x7FFF)
@@ -28,6 +31,44 @@ class Fp16Queries(NamedTuple):
     """Queries made ready."""
 
     queries: NDArray[np.float32]
+
+
+class Fp16Codec(KeyCodec):
+    """Nothing is encoded: keys are copied from the datastore."""
+
+    name = "fp16"
+    encodes = False
+
+    def sizes(self, entries: int, dimension: int, code_size: int | None) -> CodecSizes:  # noqa: ARG002
+        """There are no codes."""
+        return CodecSizes(dimension)
+
+    def rows(self, sizes: CodecSizes) -> Mapping[str, Column]:
+        """A key per entry."""
+        return {"keys": (np.dtype(np.float16), sizes.dimension)}
+
+    def open(self, column: Callable[[str], NDArray[Any]], sizes: CodecSizes) -> Codec:
+        """Over keys."""
+        return fp16_codec(column("keys").reshape(-1, sizes.dimension))
+
+
+class Fp16Distances(Codec):
+    """Distances from keys."""
+
+    def prepared(self, queries: NDArray[np.float32], threads: Threads) -> Fp16Queries:  # noqa: ARG002
+        """Queries are taken as they are."""
+        return Fp16Queries(queries)
+
+    def keys(self, slots: Rows) -> NDArray[np.float32]:
+        """The keys themselves."""
+        found: NDArray[np.float32] = self.codes.keys[slots].view(np.float16).astype(np.float32)
+        return found
+
+
+def fp16_codec(keys: NDArray[np.float16]) -> Codec:
+    """The codec `fp16` over keys [N, d]."""
+    codes = Fp16Codes(read_only(keys.view(np.uint16)))
+    return Fp16Distances(codes, keys.shape[1], measure)
 
 
 @compiled

@@ -1,14 +1,39 @@
-"""Distances by the codec `pq`, without keys: |q - c - r|^2 = |q - c|^2 - 2<q, r> + bracket."""
+"""The codec `pq`: distances without keys, |q - c - r|^2 = |q - c|^2 - 2<q, r> + bracket.
 
-from typing import NamedTuple
+How keys are encoded is in `pq_encoder.py`, imported where that is done: it needs torch.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from retomaton_dist.codec.codec import (
+    Arrays,
+    Codec,
+    CodecSizes,
+    Column,
+    KeyCodec,
+    Rows,
+    read_only,
+)
 from retomaton_dist.codec.numbers import all_numbers
+from retomaton_dist.codec.threads import Threads
 from retomaton_dist.compiled import Whole, compiled, compiled_sums
+from retomaton_dist.errors import BadInput
+
+if TYPE_CHECKING:
+    from retomaton_dist.codec.pq_encoder import Codebooks
 
 WORDS = 256
+MOST_CODE_BYTES = 64
+# 64 keys of the sample for each. More cells gain little (tests/benchmarks/codec_error.py) and cost
+# d numbers each to read, for every query that meets them; the format allows 65,536.
+MOST_CELLS = 1024
+ENTRIES_PER_CELL = 256
+SAMPLE = 65_536
+ITERATIONS = 12
 FETCH = 256
 _WORDS = np.uint64(WORDS)
 _BLOCK = np.uint64(16)
@@ -41,6 +66,131 @@ class Fetched(NamedTuple):
     cells: NDArray[np.uint16]
     sums: NDArray[np.float32]
     codes: NDArray[np.uint8]
+
+
+class PqCodec(KeyCodec):
+    """A cell's centroid, and the residual cut into M parts, each replaced by one of 256 words."""
+
+    name = "pq"
+    iterations = ITERATIONS
+
+    def sizes(self, entries: int, dimension: int, code_size: int | None) -> CodecSizes:
+        """M and C as asked or as fits, and the sample."""
+        size = choose_code_size(dimension, code_size)
+        return CodecSizes(dimension, size, choose_cells(entries), min(entries, SAMPLE))
+
+    def rows(self, sizes: CodecSizes) -> Mapping[str, Column]:
+        """Cell, code and bracket of each entry."""
+        return {
+            "codes": (np.dtype(np.uint8), sizes.code_size),
+            "cells": (np.dtype(np.uint16), 1),
+            "brackets": (np.dtype(np.float32), 1),
+        }
+
+    def books(self, sizes: CodecSizes) -> Mapping[str, Column]:
+        """C x d and M x d / M x 256 numbers."""
+        kind = np.dtype(np.float32)
+        return {
+            "centroids": (kind, sizes.cells * sizes.dimension),
+            "codebooks": (kind, WORDS * sizes.dimension),
+        }
+
+    def train(self, keys: NDArray[Any], sizes: CodecSizes, seed: int) -> Arrays:
+        """K-means for the cells, then for the words of each part."""
+        from retomaton_dist.codec.pq_encoder import train
+
+        books = train(keys, sizes.cells, sizes.code_size, seed)
+        return {"centroids": books.centroids, "codebooks": books.codebooks}
+
+    def encode(self, keys: NDArray[Any], sizes: CodecSizes, books: Arrays) -> Arrays:
+        """The nearest cell, and of each part the nearest word."""
+        from retomaton_dist.codec.pq_encoder import encode
+
+        return vars(encode(keys, _codebooks(sizes, books)))
+
+    def lost(
+        self, keys: NDArray[Any], sizes: CodecSizes, books: Arrays, rows: Arrays
+    ) -> tuple[float, float]:
+        """What words leave of residuals, and what keys differ from the mean of the cells by."""
+        from retomaton_dist.codec.pq_encoder import Encoded, decode
+
+        known = _codebooks(sizes, books)
+        error = keys.astype(np.float32) - decode(Encoded(**rows), known)
+        return _squares(error), _squares(keys - known.centroids.mean(axis=0))
+
+    def open(self, column: Callable[[str], NDArray[Any]], sizes: CodecSizes) -> Codec:
+        """Over codes."""
+        codes = column("codes").reshape(-1, sizes.code_size)
+        cells, brackets = column("cells"), column("brackets")
+        books = {name: column(name) for name in self.books(sizes)}
+        return pq_codec(PqCodes(*_shaped(sizes, books), cells, codes, brackets))
+
+
+class PqDistances(Codec):
+    """Distances from codes."""
+
+    def prepared(self, queries: NDArray[np.float32], threads: Threads) -> PqQueries:
+        """Tables of products of the queries with all words."""
+        codes = self.codes
+        ready = PqQueries(
+            queries,
+            np.empty((len(queries), len(codes.codebooks) * WORDS), np.float32),
+            np.empty((len(queries), len(codes.centroids)), np.float32),
+        )
+
+        def work(_: int, part: slice) -> None:
+            prepare(codes.codebooks, PqQueries(*(array[part] for array in ready)))
+
+        threads.run(work, len(queries))
+        return ready
+
+    def keys(self, slots: Rows) -> NDArray[np.float32]:
+        """The centroids, and the words in the places of residuals."""
+        codes = self.codes
+        words = [book[:, codes.codes[slots, part]].T for part, book in enumerate(codes.codebooks)]
+        decoded: NDArray[np.float32] = codes.centroids[codes.cells[slots]] + np.hstack(words)
+        return decoded
+
+
+def pq_codec(codes: PqCodes) -> Codec:
+    """The codec `pq` over such codes."""
+    frozen = PqCodes(*(read_only(array) for array in codes))
+    return PqDistances(frozen, codes.centroids.shape[1], measure)
+
+
+def choose_code_size(dimension: int, asked: int | None) -> int:
+    """M: as asked, or the largest divisor of d up to 64."""
+    if asked is None:
+        sizes = range(min(MOST_CODE_BYTES, dimension), 0, -1)
+        return next(size for size in sizes if not dimension % size)
+    if asked < 1 or dimension % asked:
+        raise BadInput(
+            f"--code-size {asked}: keys of {dimension} numbers cannot be cut into {asked} equal "
+            f"parts; choose a divisor of {dimension}"
+        )
+    return asked
+
+
+def choose_cells(entries: int) -> int:
+    """C: a power of two, about 256 entries or more in each, 1,024 at most."""
+    wanted = max(1, min(MOST_CELLS, entries // ENTRIES_PER_CELL))
+    return 1 << (wanted.bit_length() - 1)
+
+
+def _shaped(sizes: CodecSizes, books: Arrays) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Centroids [C, d] and codebooks [M, d / M, 256]."""
+    words = books["codebooks"].reshape(sizes.code_size, -1, WORDS)
+    return books["centroids"].reshape(sizes.cells, -1), words
+
+
+def _codebooks(sizes: CodecSizes, books: Arrays) -> "Codebooks":
+    from retomaton_dist.codec.pq_encoder import Codebooks
+
+    return Codebooks(*_shaped(sizes, books))
+
+
+def _squares(rows: NDArray[Any]) -> float:
+    return float(np.einsum("ij,ij->", rows, rows, dtype=np.float64))
 
 
 @compiled_sums

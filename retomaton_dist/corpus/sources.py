@@ -5,7 +5,7 @@ import hashlib
 import io
 import os
 import socket
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,8 @@ from retomaton_dist.storage.files import check_plain
 
 # A file is compared with its fingerprint in blocks of this size, each by a digest of its own.
 BLOCK = 4 << 20
+# Files of a list that a message names.
+NAMED = 5
 _KINDS = {".jsonl": "jsonl", ".parquet": "parquet"}
 
 
@@ -117,12 +119,8 @@ def find_sources(
     """
     if not corpus:
         raise CorpusError("no corpus was named; give files, folders or globs with --corpus")
-    found: dict[Path, tuple[Path, str]] = {}
-    for item in corpus:
-        for path, name in _expand(item):
-            found.setdefault(path.resolve(), (path.absolute(), name))
     sources = []
-    for path, name in found.values():
+    for path, name in find_files(corpus):
         sources.append(_fingerprinted(path, name))
         progress(sources[-1].bytes)
     if not any(source.bytes for source in sources):
@@ -130,13 +128,41 @@ def find_sources(
     return sources
 
 
+def find_files(corpus: Sequence[str]) -> list[tuple[Path, str]]:
+    """Paths and names of the files, each once; what names none is refused."""
+    found: dict[Path, tuple[Path, str]] = {}
+    for item in corpus:
+        for path, name in _expand(item):
+            found.setdefault(path.resolve(), (path.absolute(), name))
+    return list(found.values())
+
+
 def fingerprint(sources: Sequence[Source]) -> str:
     """Same contents in the same order give the same fingerprint, wherever the files lie."""
     return content_hash([[source.kind, source.digest] for source in sources])
 
 
+def changes(before: Sequence[Mapping[str, Any]], now: Sequence[Source]) -> str:
+    """What became of the files of a corpus, by name: which came, went, or have other contents."""
+    old = {row["name"]: row["digest"] for row in before}
+    new = {source.name: source.digest for source in now}
+    found = {
+        "new": [name for name in new if name not in old],
+        "gone": [name for name in old if name not in new],
+        "changed": [name for name in new if name in old and new[name] != old[name]],
+    }
+    listed = [_counted(names, what) for what, names in found.items() if names]
+    return "; ".join(listed) or "the same files in another order, or read as another kind"
+
+
+def _counted(names: Sequence[str], what: str) -> str:
+    """A few names, and how many more there are."""
+    more = f" and {len(names) - NAMED:,} more" if len(names) > NAMED else ""
+    return f"{', '.join(names[:NAMED])}{more} {'is' if len(names) == 1 else 'are'} {what}"
+
+
 def _expand(item: str) -> Iterator[tuple[Path, str]]:
-    path = Path(item).expanduser()
+    path = Path(os.path.expanduser(item))  # noqa: PTH111 - Path's raises for an unknown ~user
     try:
         if path.is_dir():
             yield from _below(path)
@@ -163,7 +189,9 @@ def _matches(pattern: str) -> Iterator[tuple[Path, str]]:
     names = sorted(glob.glob(os.path.expanduser(pattern), recursive=True))  # noqa: PTH111, PTH207
     paths = [Path(name) for name in names if Path(name).is_file()]
     if not paths:
-        raise CorpusError(f"{pattern}: no such file, folder or glob; check --corpus")
+        raise CorpusError(
+            f"{pattern}: no such file, folder or glob; --corpus takes paths, not text"
+        )
     root = os.path.commonpath([path.parent for path in paths])
     for path in paths:
         yield path, path.relative_to(root).as_posix()

@@ -1,33 +1,27 @@
 """What a whole build would take, stage by stage."""
 
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from retomaton_dist.dry_run.costs import StageEstimate, Work
-from retomaton_dist.dry_run.disk import corpus_bytes, datastore_bytes
+from retomaton_dist.dry_run.disk import free_disk, free_memory, warnings
 from retomaton_dist.dry_run.extraction import (
     COUNTED_BYTES,
     COUNTING,
     READING,
     SECONDS,
-    Counted,
     ExtractEstimate,
     count,
     time_extraction,
 )
-from retomaton_dist.dry_run.free import free_disk, free_memory, warnings
-from retomaton_dist.dry_run.later import choose_sizes, estimate_later
-from retomaton_dist.dry_run.probes import measure, start_seconds
-from retomaton_dist.dry_run.rates import Rates
+from retomaton_dist.dry_run.probes import choose_sizes, measure, start_seconds
 from retomaton_dist.dry_run.tables import aligned, amount, size
 from retomaton_dist.errors import CorpusError
 from retomaton_dist.runtime.progress import clock
 from retomaton_dist.runtime.session import Session
-from retomaton_dist.settings import BuildSettings
-from retomaton_dist.stages.build import BuildInputs, check_fit, check_later, find_inputs
-from retomaton_dist.storage.datastore import Shape
+from retomaton_dist.settings import BuildSettings, TokenizeSettings
+from retomaton_dist.stages.build import check_fit, check_later, estimate_stages, find_inputs
+from retomaton_dist.stages.cost import Rates, ReadingCost, StageEstimate, Work
 
 HEAD = ("stage", "makes", "disk", "reads", "passes", "memory", "unit", "time", "time is")
 
@@ -121,58 +115,38 @@ def estimate_build(
         check_later(Path(store), settings, inputs.outlined.dimension)
         start = start_seconds(session)
         counted = count(inputs.corpus, session, COUNTING * seconds)
-        shape = _shape(counted, settings, inputs)
+        if not counted.entries:
+            raise CorpusError(
+                f"the corpus holds no token to make an entry of: {counted.skipped} empty documents"
+            )
+        shape = inputs.shape(counted.entries, settings)
         check_fit(settings, shape)
         reading = READING * seconds
         extraction = time_extraction(store, settings, inputs, counted, session, reading)
         left = (1 - COUNTING - READING) * seconds
         rates = measure(choose_sizes(settings, shape), session, left)
         workers = session.crew(gpu=session.has_gpu()).workers
-        work = Work(shape, workers, rates, inputs.corpus.tokenizer.vocabulary)
-    stages = (*_first_stages(extraction, settings), *estimate_later(settings, work))
-    timeout = settings.workers.unit_timeout
-    return BuildEstimate(Path(store), extraction, rates, stages, start, timeout)
-
-
-def _shape(counted: Counted, settings: BuildSettings, inputs: BuildInputs) -> Shape:
-    entries = counted.entries
-    if not entries:
-        raise CorpusError(
-            f"the corpus holds no token to make an entry of: {counted.skipped} empty documents"
-        )
-    return inputs.shape(entries, settings)
-
-
-def _first_stages(extraction: ExtractEstimate, settings: BuildSettings) -> Iterable[StageEstimate]:
-    counted, shape = extraction.counted, extraction.shape
-    larger = settings.tokenize.unit_bytes / min(settings.tokenize.unit_bytes, COUNTED_BYTES)
-    workers = extraction.workers
+        vocabulary = inputs.corpus.tokenizer.vocabulary
     documents = counted.whole(len(counted.lengths))
-    corpus = corpus_bytes(shape, documents)
-    return (
-        StageEstimate(
-            "tokenize",
-            "corpus",
-            corpus,
-            counted.worker_bytes,
-            workers,
-            counted.seconds * workers,
-            unit=min(counted.unit_seconds * larger, counted.seconds),
-            scratch=corpus,
-            timing="measured",
-        ),
-        StageEstimate(
-            "extract",
-            f"datastore.zarr: {shape.chunks:,} chunks",
-            datastore_bytes(shape),
-            extraction.worker_bytes,
-            workers,
-            extraction.seconds * workers,
-            unit=extraction.unit_tokens / extraction.tokens_per_second,
-            reads=corpus,
-            timing="measured",
-        ),
-    )
+    efforts = _tokenizing(extraction, settings), _model(extraction)
+    work = Work(shape, workers, rates, vocabulary, documents, 0.0, *efforts)
+    stages, timeout = estimate_stages(settings, work), settings.workers.unit_timeout
+    return BuildEstimate(Path(store), extraction, rates, tuple(stages), start, timeout)
+
+
+def _tokenizing(extraction: ExtractEstimate, settings: BuildSettings) -> ReadingCost:
+    """What counting the tokens took, for the whole corpus and its units."""
+    counted, whole = extraction.counted, settings.of(TokenizeSettings).unit_bytes
+    unit = min(counted.unit_seconds * whole / min(whole, COUNTED_BYTES), counted.seconds)
+    spent = counted.seconds * extraction.workers
+    return ReadingCost(spent, unit, counted.worker_bytes, extraction.workers, "measured")
+
+
+def _model(extraction: ExtractEstimate) -> ReadingCost:
+    """What the model takes at the rate that was timed."""
+    spent = extraction.seconds * extraction.workers
+    unit = extraction.unit_tokens / extraction.tokens_per_second
+    return ReadingCost(spent, unit, extraction.worker_bytes, extraction.workers, "measured")
 
 
 def _cells(stage: StageEstimate) -> tuple[str, ...]:

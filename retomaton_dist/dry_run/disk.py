@@ -1,31 +1,38 @@
 """Whether the disk holds the store that a build would make: refused before, not found out after."""
 
+import shutil
 from pathlib import Path
 
-from retomaton_dist.dry_run.costs import Work
-from retomaton_dist.dry_run.free import free_disk
-from retomaton_dist.dry_run.later import estimate_later
+import psutil
+
 from retomaton_dist.dry_run.rates import MEASURED
 from retomaton_dist.dry_run.tables import size
 from retomaton_dist.errors import BadInput
 from retomaton_dist.settings import BuildSettings
-from retomaton_dist.stages.build import BuildInputs, check_fit
+from retomaton_dist.stages.build import BuildInputs, check_fit, estimate_stages
+from retomaton_dist.stages.cost import Work
 from retomaton_dist.storage.datastore import Shape
 
-BYTES_PER_TOKEN = 8  # token and offset in the corpus
-BYTES_PER_DOCUMENT = 64
 # Of text, at the very most, that a token stands for on average; three to five are usual.
 MOST_TEXT_PER_TOKEN = 8
 
 
-def corpus_bytes(shape: Shape, documents: int) -> float:
-    """What `tokenize` leaves."""
-    return float(BYTES_PER_TOKEN * shape.entries + BYTES_PER_DOCUMENT * documents)
+def free_disk(store: Path) -> int:
+    """Bytes free where the store is or would be."""
+    place = store.resolve()
+    existing = next(folder for folder in (place, *place.parents) if folder.exists())
+    return shutil.disk_usage(existing).free
 
 
-def datastore_bytes(shape: Shape) -> float:
-    """What `extract` leaves: whole chunks of keys, values and pointers."""
-    return shape.chunks * shape.chunk_entries * (2.0 * shape.dimension + 4 + 8)
+def free_memory() -> int:
+    """Bytes of memory free on this machine."""
+    return int(psutil.virtual_memory().available)
+
+
+def warnings(disk: float, memory: float, store: Path) -> list[str]:
+    """A line for whatever is not enough."""
+    compared = (("DISK", disk, free_disk(store)), ("MEMORY", memory, free_memory()))
+    return [f"  NOT ENOUGH {what}" for what, needed, free in compared if needed > free]
 
 
 def check_least(store: Path, settings: BuildSettings, inputs: BuildInputs) -> None:
@@ -53,16 +60,12 @@ def check_disk(store: Path, settings: BuildSettings, inputs: BuildInputs, shape:
     What the store has already is not needed once more.
     """
     work = Work(shape, 1, MEASURED, inputs.corpus.tokenizer.vocabulary)
-    later = sum(stage.disk for stage in estimate_later(settings, work))
-    needed = corpus_bytes(shape, 0) + datastore_bytes(shape) + later
-    have = free_disk(store) + _held(store)
+    needed = sum(stage.disk for stage in estimate_stages(settings, work))
+    held = sum(path.stat().st_size for path in store.rglob("*") if path.is_file())
+    have = free_disk(store) + held
     if needed > have:
         raise BadInput(
             f"{store} would take at least {size(needed)} ({shape.entries:,} entries of "
             f"{shape.dimension} numbers or more), and its disk has {size(have)} for it; free some, "
             f"or put the store elsewhere"
         )
-
-
-def _held(store: Path) -> int:
-    return sum(path.stat().st_size for path in store.rglob("*") if path.is_file())

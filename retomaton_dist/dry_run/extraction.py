@@ -16,8 +16,7 @@ import psutil
 import torch
 from numpy.typing import NDArray
 
-from retomaton_dist.dry_run.disk import BYTES_PER_TOKEN
-from retomaton_dist.dry_run.free import free_disk, free_memory, warnings
+from retomaton_dist.dry_run.disk import free_disk, free_memory, warnings
 from retomaton_dist.lm.identity import ModelSpec
 from retomaton_dist.lm.model import LanguageModel
 from retomaton_dist.runtime.progress import clock, showing
@@ -25,7 +24,7 @@ from retomaton_dist.runtime.session import Session
 from retomaton_dist.settings import BuildSettings
 from retomaton_dist.stages.build import BuildInputs, find_inputs
 from retomaton_dist.stages.extract import Windowing, choose_unit_chunks
-from retomaton_dist.stages.tokenize import Pieces, TextTokenizer, TokenizePlan
+from retomaton_dist.stages.tokenize import BYTES_PER_TOKEN, Pieces, TextTokenizer, TokenizePlan
 from retomaton_dist.storage.datastore import Shape
 
 # Of source in a unit of counting, so that there is a moment to stop at.

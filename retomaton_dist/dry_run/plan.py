@@ -1,6 +1,7 @@
 """What a build of any size would take on any machines, without a corpus: `retomaton plan`.
 
-Stages have the dry run's formulas (`costs.py`); rates were measured beforehand (`rates.py`).
+Every stage has its own formula (`estimate`), the same as in a dry run; rates were measured
+beforehand (`rates.py`).
 """
 
 import math
@@ -10,16 +11,20 @@ from typing import Any
 import psutil
 
 from retomaton_dist.dry_run import rates as measured
-from retomaton_dist.dry_run.costs import StageEstimate, Work
-from retomaton_dist.dry_run.disk import BYTES_PER_TOKEN, datastore_bytes
-from retomaton_dist.dry_run.later import estimate_later
-from retomaton_dist.dry_run.rates import MEASURED, MEASURED_ON, Rates, read_rates, widened
+from retomaton_dist.dry_run.rates import MEASURED, MEASURED_ON, read_rates, widened
 from retomaton_dist.dry_run.tables import aligned, amount, count, duration, size
 from retomaton_dist.lm.outline import body_parameters, load_config, shape_of
 from retomaton_dist.lm.source import find_model
-from retomaton_dist.settings import BuildSettings, ModelSettings, PlanSettings
-from retomaton_dist.settings.entrances import with_tables
-from retomaton_dist.stages.build import check_fit, check_widths
+from retomaton_dist.settings import (
+    BuildSettings,
+    ClusterSettings,
+    ModelSettings,
+    PlanSettings,
+    TokenizeSettings,
+)
+from retomaton_dist.settings.parsing import with_tables
+from retomaton_dist.stages.build import all_stages, check_fit, check_later
+from retomaton_dist.stages.cost import ReadingCost, StageEstimate, Work
 from retomaton_dist.stages.extract import choose_shape
 from retomaton_dist.storage.automaton import MOST_STATES
 
@@ -33,6 +38,9 @@ HEAD = (
     "stage", "makes", "disk", "scratch", "reads", "passes", "network", "memory", "core-h", "GPU-h",
     "unit", "time",
 )  # fmt: skip
+
+
+GPU_STAGES = tuple(name for name, stage in all_stages() if stage.gpu)
 
 
 @dataclass(frozen=True)
@@ -115,7 +123,8 @@ class Planned:
         """Nodes of this kind that would finish in so much time; what one worker does stays."""
         alone = sum(stage.alone for stage in self.stages)
         shared = (self.seconds - alone) * self.settings.nodes
-        return math.ceil(shared / (seconds - alone)) if alone < seconds else 0
+        known = alone < seconds and math.isfinite(shared)
+        return math.ceil(shared / (seconds - alone)) if known else 0
 
     def warnings(self) -> list[str]:
         """One line for each thing that would go wrong."""
@@ -189,7 +198,7 @@ class Planned:
         ]
 
     def _by_gpu(self, stage: StageEstimate) -> bool:
-        return self.settings.gpus > 0 and stage.stage in ("extract", "cluster")
+        return self.settings.gpus > 0 and stage.stage in GPU_STAGES
 
 
 def make_plan(settings: PlanSettings, tables: Any) -> Planned:
@@ -198,12 +207,19 @@ def make_plan(settings: PlanSettings, tables: Any) -> Planned:
     rates = widened(read_rates(settings.rates) if settings.rates else MEASURED, keys.dimension)
     cores = settings.cores or psutil.cpu_count() or 1
     memory = 1e9 * settings.node_memory if settings.node_memory else _memory(settings)
-    work = _work(settings, keys, cores, rates)
-    build, notes = _fitting(_stage_settings(tables), work)
-    check_widths(build, keys.dimension)
+    shape = choose_shape(int(settings.tokens), keys.dimension, None)
+    work = Work(shape, settings.nodes * cores, rates, keys.vocabulary)
+    work = replace(
+        work,
+        text_bytes=TEXT_BYTES * settings.tokens,
+        tokenizing=_tokenizing(settings, work),
+        model=_model(settings, keys, work),
+    )
+    build, notes = _fitting(with_tables((), tables), work)
+    check_later(None, build, keys.dimension)
     check_fit(build, work.shape)
-    stages = (*_first_stages(settings, keys, work), *_later(build, settings, work))
-    return Planned(settings, keys, cores, memory, stages, notes)
+    stages = _estimates(build, settings, work)
+    return Planned(settings, keys, cores, memory, tuple(stages), notes)
 
 
 def _memory(settings: PlanSettings) -> float:
@@ -226,53 +242,38 @@ def _keys(settings: PlanSettings) -> KeySizes:
     return KeySizes(settings.model, dimension, counted, shape.vocabulary)
 
 
-def _work(settings: PlanSettings, keys: KeySizes, cores: int, rates: Rates) -> Work:
-    shape = choose_shape(int(settings.tokens), keys.dimension, None)
-    return Work(shape, settings.nodes * cores, rates, keys.vocabulary)
-
-
-def _stage_settings(tables: Any) -> BuildSettings:
-    unused: Any = None
-    return with_tables([unused] * 5, tables)
-
-
 def _fitting(settings: BuildSettings, work: Work) -> tuple[BuildSettings, tuple[str, ...]]:
     """As many states as there are numbers for, where the usual number is beyond that."""
-    chosen, most = settings.cluster, MOST_STATES - 1
+    chosen, most = settings.of(ClusterSettings), MOST_STATES - 1
     if chosen.algorithm != "kmeans" or chosen.states or work.shape.entries // 100 <= most:
         return settings, ()
     note = f"note: a state's number has 32 bits, so there are {most:,} states at most"
-    return replace(settings, cluster=replace(chosen, states=most)), (note,)
+    return settings.replaced(replace(chosen, states=most)), (note,)
 
 
-def _first_stages(settings: PlanSettings, keys: KeySizes, work: Work) -> list[StageEstimate]:
-    tokens, shape, workers = float(settings.tokens), work.shape, work.workers
-    read = TEXT_BYTES * tokens
-    tokenized = StageEstimate(
-        "tokenize", "corpus", BYTES_PER_TOKEN * tokens, work.memory(2e8), workers,
-        core_seconds=read / measured.TOKENISED_BYTES, reads=read,
-        unit=min(read, float(4 << 20)) / measured.TOKENISED_BYTES, scratch=BYTES_PER_TOKEN * tokens,
-    )  # fmt: skip
-    operations = 2 * keys.parameters * READ
-    by_gpu = settings.gpus > 0
+def _tokenizing(settings: PlanSettings, work: Work) -> ReadingCost:
+    read = TEXT_BYTES * settings.tokens
+    unit = min(read, float(TokenizeSettings().unit_bytes)) / measured.TOKENISED_BYTES
+    return ReadingCost(read / measured.TOKENISED_BYTES, unit, work.memory(2e8), work.workers)
+
+
+def _model(settings: PlanSettings, keys: KeySizes, work: Work) -> ReadingCost:
+    operations, by_gpu = 2 * keys.parameters * READ, settings.gpus > 0
     rate = measured.GPU_OPERATIONS if by_gpu else measured.CORE_OPERATIONS
-    extracted = StageEstimate(
-        "extract",
-        f"datastore.zarr: {shape.chunks:,} chunks",
-        datastore_bytes(shape),
+    return ReadingCost(
+        float(settings.tokens) * operations / rate,
+        max(EXTRACT_UNIT, work.shape.chunk_entries) * operations / rate,
         work.memory(4 * keys.parameters + 4.0 * keys.vocabulary * keys.dimension),
-        settings.nodes * settings.gpus if by_gpu else workers,
-        core_seconds=tokens * operations / rate,
-        unit=max(EXTRACT_UNIT, shape.chunk_entries) * operations / rate,
-        reads=BYTES_PER_TOKEN * tokens,
+        settings.nodes * settings.gpus if by_gpu else work.workers,
     )
-    return [tokenized, extracted]
 
 
-def _later(build: BuildSettings, settings: PlanSettings, work: Work) -> list[StageEstimate]:
-    stages = estimate_later(build, work)
-    if settings.gpus:
-        faster = replace(work.rates, products=measured.GPU_PRODUCTS)
-        on_gpus = replace(work, workers=settings.nodes * settings.gpus, rates=faster)
-        stages[0] = estimate_later(build, on_gpus)[0]
-    return stages
+def _estimates(build: BuildSettings, settings: PlanSettings, work: Work) -> list[StageEstimate]:
+    """Every stage, by GPUs if it uses them and there are any."""
+    faster = replace(work.rates, products=measured.GPU_PRODUCTS)
+    on_gpus = replace(work, workers=settings.nodes * settings.gpus, rates=faster)
+    return [
+        part
+        for _, stage in all_stages()
+        for part in stage.estimate(build, on_gpus if stage.gpu and settings.gpus else work)
+    ]

@@ -19,12 +19,17 @@ from retomaton_dist.automaton.contexts import context_order
 from retomaton_dist.automaton.layout import slot_order
 from retomaton_dist.clustering.assign import find_among_all
 from retomaton_dist.clustering.products import Blocking
-from retomaton_dist.codec.training import Codebooks, decode, encode
-from retomaton_dist.dry_run.rates import WHOLE_STAGE, Rates
+from retomaton_dist.clustering.two_level import cells_for
+from retomaton_dist.codec.codec import CodecSizes, codec_named
+from retomaton_dist.codec.pq_encoder import Codebooks, decode, encode
+from retomaton_dist.dry_run.rates import WHOLE_STAGE
 from retomaton_dist.runtime.progress import Progress
 from retomaton_dist.runtime.session import Session
 from retomaton_dist.search.library import faiss, limit_threads
-from retomaton_dist.stages.codec import CodecRecipe
+from retomaton_dist.settings import BuildSettings, ClusterSettings, CompileSettings
+from retomaton_dist.stages.cost import Rates
+from retomaton_dist.stages.kmeans_recipe import resolve
+from retomaton_dist.storage.datastore import Shape
 
 ROWS = 4096
 CELLS = 1024
@@ -41,7 +46,21 @@ class Sizes:
 
     dimension: int
     states: int
-    codec: CodecRecipe
+    codec: CodecSizes
+
+
+def choose_sizes(settings: BuildSettings, shape: Shape) -> Sizes:
+    """What is to be timed for these settings: pq's codes also where another codec is chosen."""
+    cluster, compiled = settings.of(ClusterSettings), settings.of(CompileSettings)
+    states = Blocking().states
+    if cluster.algorithm == "kmeans":
+        # States that a row is multiplied with at a time: the fewer, the less is got from it.
+        recipe = resolve(cluster, shape)
+        cells = cells_for(recipe.states) if recipe.two_level else 1
+        states = min(max(1, recipe.states // cells), states)
+    size = compiled.code_size if compiled.codec == "pq" else None
+    codec = codec_named("pq").sizes(shape.entries, shape.dimension, size)
+    return Sizes(shape.dimension, states, codec)
 
 
 def measure(sizes: Sizes, session: Session, seconds: float) -> Rates:

@@ -8,31 +8,11 @@ measured on the machine named below, unless a file says otherwise, such as one t
 import dataclasses
 import json
 import math
-from dataclasses import dataclass
 from pathlib import Path
 
 from retomaton_dist.errors import BadInput
-
-
-@dataclass(frozen=True)
-class Rates:
-    """What one worker gets done in a second while the others work too.
-
-    `products` and `searched` are multiplications of numbers, by our own k-means and by FAISS;
-    `encoded` are keys, `placed` entries brought into slot order, `ordered` into context order,
-    `hashed` bytes checked, and `swept` bytes of a mapped column that a unit looks through for what
-    is its own. `worker_bytes` is the memory of a worker that has nothing to do yet.
-    """
-
-    products: float
-    searched: float
-    encoded: float
-    placed: float
-    ordered: float
-    hashed: float
-    worker_bytes: float
-    swept: float = 2e9
-
+from retomaton_dist.stages.cost import Rates
+from retomaton_dist.storage.files import check_plain
 
 MEASURED_ON = "one of 2 cores, no GPU, 2026-11-17, by CPU time"
 # On keys of 64 numbers. The first three, and `ordered`, by the benchmark `scale`: near those that
@@ -77,10 +57,11 @@ def read_rates(path: str | Path) -> Rates:
     """The rates measured here, but for those that a JSON file has."""
     known = {field.name for field in dataclasses.fields(Rates)}
     try:
+        check_plain(Path(path))
         found = json.loads(Path(path).read_text())
     except OSError as error:
         raise BadInput(f"--rates {path}: cannot be read: {error.strerror}") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise BadInput(f"--rates {path} is not JSON: {error}") from error
     if not isinstance(found, dict) or not found.keys() <= known:
         raise BadInput(f"--rates {path}: must be an object of {', '.join(sorted(known))}")

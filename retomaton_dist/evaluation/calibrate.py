@@ -4,23 +4,30 @@ The text is tokenised and scored in `calibrations/NAME/text`, a store of its own
 stage is finished: a killed run goes on where it was.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from retomaton_dist.evaluation.calibration_pass import calibration_pass
-from retomaton_dist.evaluation.kept_calibration import KeptCalibration, folder_of
+from retomaton_dist.calibration.calibration import (
+    ARRAYS,
+    FACTS,
+    Calibration,
+    folder_of,
+    read_known,
+)
+from retomaton_dist.calibration.thresholds import tau_for
+from retomaton_dist.evaluation.calibration_pass import calibration_pass, coarse_setup
 from retomaton_dist.evaluation.prepare import Prepared, prepare
 from retomaton_dist.evaluation.text import TextPlan, digests_of, plan_text
-from retomaton_dist.evaluation.thresholds import tau_for
 from retomaton_dist.methods.method import Calibrated
-from retomaton_dist.runtime.progress import say
+from retomaton_dist.runtime.progress import counted, say
 from retomaton_dist.runtime.session import Session
 from retomaton_dist.runtime.threads import torch_limited
 from retomaton_dist.settings import CalibrateSettings, WalkSettings
 from retomaton_dist.stages.runner import Done, Plan, UnitWorker, run_stage
+from retomaton_dist.storage import files
 from retomaton_dist.storage.canonical import Json
 from retomaton_dist.storage.manifest import Stage
 from retomaton_dist.storage.prune import CALIBRATE
@@ -84,32 +91,17 @@ class CalibratePlan(Plan[None]):
 
     def lead(self, session: Session) -> None:
         """Score the text, calibrate, and write what was found."""
-        prepared, retrieval = self.prepared, self.prepared.retrieval
-        scored = calibration_pass(prepared, self.text, self.folder / "text", session)
-        scores = scored.scores
-        with torch_limited(self.threads):
-            found = {
-                method.name: _untimed(method.calibrate(scores, scored.setup))
-                for method in prepared.methods
-            }
-        KeptCalibration(
-            self.settings.name,
-            found,
-            scored.thresholds(restarts=prepared.restarts_by_suffix),
-            self.settings.targets,
-            prepared.automata,
-            retrieval.settings,
-            retrieval.index,
-            retrieval.suffixes,
-            retrieval.parameters,
-            digests_of(self.text),
-            scored.tried(found),
-        ).keep(prepared.store.path)
+        made = calibrate_on_text(
+            self.prepared, self.text, self.folder / "text", session, self.settings.targets
+        )
+        untimed = {name: _untimed(calibrated) for name, calibrated in made.found.items()}
+        replace(made, found=untimed).write(self.folder)
 
     def finish(self, units: Sequence[Record]) -> Done:  # noqa: ARG002 - there are none
         """Take the digests of what was written, and say in short what it is."""
-        kept = KeptCalibration.read(self.prepared.store.path, self.settings.name)
+        kept = Calibration.read(self.folder, self.settings.name)
         positions = Store.open(self.folder / "text").stage("score").facts["positions"]
+        assert kept.thresholds is not None
         facts = {
             "methods": [method.name for method in self.prepared.methods],
             "automata": list(kept.automata),
@@ -121,7 +113,10 @@ class CalibratePlan(Plan[None]):
                 for name, curve in kept.thresholds.curves.items()
             },
         }  # fmt: skip
-        return Done(kept.files(self.prepared.store.path), facts)
+        paths = [self.folder / name for name in (FACTS, ARRAYS)]
+        root = self.prepared.store.path
+        written = {path.relative_to(root).as_posix(): files.digest_of(path) for path in paths}
+        return Done(written, facts)
 
     def scratch(self) -> Sequence[Path]:
         """The text and its scores."""
@@ -138,10 +133,80 @@ def calibrate_store(
     plan = CalibratePlan(prepared, text, settings, session.settings.threads)
     with writing(prepared.store.path) as writer:
         stage = run_stage(writer, plan, session)
-    kept = KeptCalibration.read(prepared.store.path, settings.name)
-    for line, places in kept.tried["edges"].items():
-        say(f"note: {line}: {', '.join(places)}")
+    say_edges(Calibration.read(plan.folder, settings.name))
     return stage
+
+
+def calibrate_on_text(
+    prepared: Prepared,
+    text: TextPlan,
+    folder: Path,
+    session: Session,
+    targets: tuple[float, ...],
+    known: Path | None = None,
+) -> Calibration:
+    """Score held-out text into `folder`, and calibrate all methods on it.
+
+    Where `known` holds what an earlier run found from the same scores, that is taken instead.
+    """
+    scored = calibration_pass(prepared, text, folder, session)
+    inputs = {"scores": scored.store.stage("score").digest, **_asked(prepared)}
+    before = read_known(known, inputs) if known is not None else None
+    if before is not None and before.thresholds is not None:
+        return before
+    with torch_limited(session.settings.threads):
+        scores = scored.scores
+        fitted = counted(prepared.methods, session.settings.progress, "fit", "methods")
+        found = {method.name: method.calibrate(scores, scored.setup) for method in fitted}
+    return replace(
+        calibration_with(prepared, found, inputs),
+        thresholds=scored.thresholds(restarts=prepared.restarts_by_suffix),
+        targets=targets,
+        sources=digests_of(text),
+        tried=scored.tried(found),
+    )
+
+
+def calibrate_as_given(prepared: Prepared) -> Calibration:
+    """Constants as they are given: there is no held-out text to find them on."""
+    setup = coarse_setup(prepared)
+    found = {method.name: method.calibrate(None, setup) for method in prepared.methods}
+    return calibration_with(prepared, found, {"scores": None, **_asked(prepared)})
+
+
+def calibration_with(
+    prepared: Prepared, found: Mapping[str, Calibrated], inputs: Json
+) -> Calibration:
+    """What was found, beside what it was found with."""
+    retrieval = prepared.retrieval
+    return Calibration(
+        "",
+        found,
+        None,
+        (),
+        prepared.automata,
+        retrieval.settings,
+        retrieval.index,
+        retrieval.suffixes,
+        retrieval.parameters,
+        inputs=inputs,
+    )
+
+
+def say_edges(calibration: Calibration) -> None:
+    """Tell of constants that are the smallest or largest tried: better ones may lie beyond."""
+    for line, places in calibration.tried.get("edges", {}).items():
+        say(f"note: {line}: {', '.join(places)}")
+
+
+def _asked(prepared: Prepared) -> Json:
+    settings = prepared.settings
+    return {
+        "methods": [method.name for method in prepared.methods],
+        "lambda": settings.lambda_,
+        "temperature": settings.knn_temperature,
+        "pointer_weight": prepared.retrieval.settings.pointer_weight,
+    }
 
 
 def _untimed(calibrated: Calibrated) -> Calibrated:

@@ -1,22 +1,23 @@
 """The pass over the calibration text: which walks it takes, and what comes of their thresholds."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from retomaton_dist.evaluation.calibration import Found
+from retomaton_dist.calibration.thresholds import COARSE, COARSE_RESTARTS, SIGMAS, Thresholds
+from retomaton_dist.engine.block_scores import Pass
+from retomaton_dist.engine.scores import Scores
+from retomaton_dist.engine.walks import each_once
 from retomaton_dist.evaluation.prepare import Prepared
 from retomaton_dist.evaluation.score import ScorePlan, choose_documents
-from retomaton_dist.evaluation.score_worker import Pass, ScoreJob
+from retomaton_dist.evaluation.score_worker import ScoreJob
 from retomaton_dist.evaluation.temperatures import at_edges, grid_around, grid_of
 from retomaton_dist.evaluation.text import TextPlan
-from retomaton_dist.evaluation.thresholds import COARSE, COARSE_RESTARTS, SIGMAS, Thresholds
-from retomaton_dist.methods.method import Restart, Setup
+from retomaton_dist.methods.method import Calibrated, Restart, Setup
 from retomaton_dist.methods.token_statistics import TokenStatistics
 from retomaton_dist.runtime.session import Session
-from retomaton_dist.scores.scores import Scores
-from retomaton_dist.scores.walks import each_once
 from retomaton_dist.stages.runner import run_stage
 from retomaton_dist.stages.statistics import StatisticsPlan, is_counted, read_statistics
 from retomaton_dist.storage.canonical import Json
@@ -37,7 +38,7 @@ class ScoredText:
         """What came of it."""
         return Scores.open(self.store, SWEEP)
 
-    def tried(self, found: Found) -> Json:
+    def tried(self, found: Mapping[str, Calibrated]) -> Json:
         """The temperatures that calibration chose from, and what it chose at an edge."""
         degrees = self.scores.temperatures
         return {"temperatures": list(degrees), "edges": at_edges(found, degrees, self.setup)}
@@ -85,7 +86,7 @@ def coarse_setup(prepared: Prepared) -> Setup:
         {name: tuple(sorted({*taus, math.inf})) for name in automata},
         dict.fromkeys(automata, _coarse_restarts(prepared)),
         weight=settings.lambda_,
-        temperature=settings.temperature,
+        temperature=settings.knn_temperature,
         pointer_weight=prepared.retrieval.settings.pointer_weight,
     )
 
@@ -111,6 +112,6 @@ def _statistics(prepared: Prepared, folder: Path, session: Session) -> TokenStat
 
 def _grid(prepared: Prepared) -> tuple[float, ...]:
     """Temperatures that the calibration text is scored for."""
-    if prepared.settings.temperature is not None:
-        return grid_of(prepared.settings.temperature)
-    return grid_around(prepared.retrieval.opened[prepared.automata[0]].typical_distance)
+    if prepared.settings.knn_temperature is not None:
+        return grid_of(prepared.settings.knn_temperature)
+    return grid_around(prepared.retrieval.open_automata[prepared.automata[0]].typical_distance)

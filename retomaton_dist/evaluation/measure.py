@@ -9,13 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from retomaton_dist.analysis.resampling import Resampling
-from retomaton_dist.evaluation.possible import check_log_probabilities
+from retomaton_dist.engine.mixture import Floats, log_target
+from retomaton_dist.engine.plausible import check_log_probabilities
+from retomaton_dist.engine.scores import Scores, steps_since
+from retomaton_dist.engine.walks import WalkResult
 from retomaton_dist.methods.method import CurvePoint
-from retomaton_dist.methods.mixing import log_target
-from retomaton_dist.methods.mixture import Floats
 from retomaton_dist.methods.registry import METHODS
-from retomaton_dist.scores.scores import Scores
-from retomaton_dist.scores.walks import Walked
 from retomaton_dist.storage.canonical import Json
 
 LARGEST_LOSS = 700.0
@@ -28,7 +27,7 @@ class Measured:
     """A point that was measured: its row of results, and what it is made of."""
 
     row: Json
-    walked: Walked
+    walked: WalkResult
     log_p: Floats
 
     @property
@@ -129,20 +128,18 @@ def measure_all(
         yield point, scores, measured
 
 
-def walked_by(point: CurvePoint, scores: Scores) -> Walked:
+def walked_by(point: CurvePoint, scores: Scores) -> WalkResult:
     """What the point's walk came to; where its gate is closed there is nothing."""
+    nothing = WalkResult.empty((len(scores),), scores.temperatures)
     if point.spec is None:
-        return Walked.empty((len(scores),), len(scores.temperatures))
+        return nothing
     walked = scores.walk(point.spec.label)
     if point.gate is None:
         return walked
-    gate = point.gate(scores.reading, scores.document, scores.position)
-    nothing = Walked.empty((len(scores),), len(scores.temperatures))
-    masked = {
-        name: np.where(gate.reshape(-1, *[1] * (column.ndim - 1)), column, getattr(nothing, name))
-        for name, column in vars(walked).items()
-    }
-    return replace(walked, **masked)
+    gate = point.gate(scores.whole(), scores.document, scores.position)
+    rows = np.flatnonzero(gate)
+    nothing.put(rows, walked.rows(rows))
+    return replace(nothing, since=steps_since(scores.document, nothing.restarted))
 
 
 def _after_last_search(documents: NDArray[np.int32], searched: NDArray[np.bool_]) -> int:

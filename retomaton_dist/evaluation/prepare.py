@@ -4,19 +4,25 @@ import math
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from retomaton_dist.calibration.calibration import Calibration
+from retomaton_dist.engine.opening import (
+    COMPILE,
+    batch_tokens,
+    check_sigmas,
+    choose_automata,
+    store_model,
+)
+from retomaton_dist.engine.retrieval import Retrieval
+from retomaton_dist.engine.text_reader import TextReader
 from retomaton_dist.errors import BadInput, DamagedStore
-from retomaton_dist.evaluation.kept_calibration import KeptCalibration
-from retomaton_dist.evaluation.reading import TextReader
-from retomaton_dist.evaluation.score_worker import Retrieval
-from retomaton_dist.lm.identity import ModelIdentity, identify
-from retomaton_dist.lm.outline import ModelOutline, outline
+from retomaton_dist.lm.outline import ModelOutline
 from retomaton_dist.lm.reading import WindowReader
 from retomaton_dist.lm.tokenizer import Tokenizer
 from retomaton_dist.methods.method import Method, Searching
 from retomaton_dist.methods.registry import choose_methods
 from retomaton_dist.runtime.session import Session
 from retomaton_dist.search.layout import IndexFiles
-from retomaton_dist.settings import EvaluateSettings, ModelSettings, WalkSettings
+from retomaton_dist.settings import EvaluateSettings, WalkSettings
 from retomaton_dist.settings.evaluate import listed
 from retomaton_dist.storage.canonical import Json
 from retomaton_dist.storage.checked import check_stage
@@ -24,11 +30,8 @@ from retomaton_dist.storage.corpus import Corpus
 from retomaton_dist.storage.store import Store
 from retomaton_dist.storage.verify import verify
 
-COMPILE = "compile/"
 SUFFIX = "suffix/"
 POWERS = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, math.inf)
-# Logits of a batch: 512 MB as float32.
-MOST_LOGITS = 1 << 27
 
 
 @dataclass(frozen=True)
@@ -42,7 +45,7 @@ class Prepared:
     tokenizer: Tokenizer
     device: str
     retrieval: Retrieval
-    kept: KeptCalibration | None = None
+    kept: Calibration | None = None
 
     @property
     def automata(self) -> tuple[str, ...]:
@@ -60,9 +63,8 @@ class Prepared:
     def reader(self, text: Corpus) -> TextReader:
         """The model over a text, in windows as the corpus was read."""
         config = self.store.stage("extract").config
-        asked = self.settings.batch_tokens or config["batch_tokens"]
-        room = max(config["context"], MOST_LOGITS // self.outlined.vocabulary)
-        windows = WindowReader(text, config["context"], config["stride"], min(asked, room))
+        size = batch_tokens(self.store, self.outlined.vocabulary, self.settings.batch_tokens)
+        windows = WindowReader(text, config["context"], config["stride"], size)
         return TextReader(windows, self.outlined.spec, self.device)
 
     @property
@@ -93,7 +95,7 @@ def prepare(
 ) -> Prepared:
     """Check everything that can be checked before a text is read."""
     store = Store.open(Path(path).resolve())
-    kept = KeptCalibration.open(store, settings.calibration) if settings.calibration else None
+    kept = Calibration.open(store, settings.calibration) if settings.calibration else None
     methods = usable_methods(settings, store)
     names = settings.automata
     if kept is not None:
@@ -132,7 +134,7 @@ def prepare(
 
 
 def _calibrated_methods(
-    methods: list[Method], kept: KeptCalibration, settings: EvaluateSettings
+    methods: list[Method], kept: Calibration, settings: EvaluateSettings
 ) -> list[Method]:
     """Those that a calibration knows; one that was named and that it does not know is refused."""
     if settings.methods is not None:
@@ -141,7 +143,7 @@ def _calibrated_methods(
     return [method for method in methods if method.name in kept.found]
 
 
-def _check_alike(kept: KeptCalibration, walk: WalkSettings, automata: list[str]) -> None:
+def _check_alike(kept: Calibration, walk: WalkSettings, automata: list[str]) -> None:
     """Refuse a walk or an automaton that a calibration was not made with."""
     for name in automata:
         if name not in kept.automata:
@@ -162,6 +164,9 @@ def usable_methods(settings: EvaluateSettings, store: Store) -> list[Method]:
     """The methods named, or those that the store has what it takes for."""
     methods = choose_methods(settings.methods)
     stage = store.manifest.stages.get(f"{SUFFIX}{settings.suffixes}")
+    if settings.suffixes != EvaluateSettings.suffixes:
+        # It was asked for by name: methods must not be left out without a word.
+        store.stage(f"{SUFFIX}{settings.suffixes}")
     if settings.methods is None and not settings.no_index and not (stage and stage.done):
         methods = [method for method in methods if not method.uses_suffixes]
     if not settings.no_index:
@@ -192,83 +197,8 @@ def _suffixes(methods: list[Method], settings: EvaluateSettings, store: Store) -
     """The suffix index, checked; None if nothing is ever looked up."""
     if not any(method.uses_suffixes for method in methods):
         return None
-    longest = store.stage(f"{SUFFIX}{settings.suffixes}").config["longest"]
-    for sigma in settings.sigmas or ():
-        if longest < sigma < math.inf:
-            raise BadInput(
-                f"--sigma {sigma:g}: the suffix index tells {longest} tokens apart; choose "
-                f"0..{longest}, or inf"
-            )
+    check_sigmas(store, settings.suffixes, settings.sigmas or ())
     return settings.suffixes
-
-
-def store_model(
-    store: Store, place: str | None, device: str | None, *, trust_remote_code: bool
-) -> tuple[ModelOutline, Tokenizer]:
-    """The model that the store's keys were made with, where it is now; another one is refused."""
-    stage = store.stage("extract")
-    made = ModelIdentity.from_facts(stage.facts.get("identity"))
-    spec, tokenizer = identify(
-        ModelSettings(
-            model=place or made.place,
-            revision=None if place else made.revision,
-            key=stage.config["key"],
-            dtype=stage.config["dtype"] if device is None else None,
-            trust_remote_code=trust_remote_code,
-        )
-    )
-    if spec.identity.weights != made.weights:
-        raise BadInput(
-            f"model {spec.identity} is not the one that {store.path} was made with (its weights "
-            f"or config differ): queries and keys would not match; name the right one with --model"
-        )
-    return outline(spec), tokenizer
-
-
-def check_tokenizer(store: Store, identity: ModelIdentity) -> None:
-    """Refuse another tokenizer than the store's: its tokens would be others."""
-    if identity.tokenizer != store.stage("tokenize").config["tokenizer"]:
-        raise BadInput(
-            f"the tokenizer of {identity} is not the one that {store.path} was made with: "
-            f"the text would have other tokens; use the store's model"
-        )
-
-
-def choose_automata(names: str | None, store: Store) -> tuple[str, ...]:
-    """The automata named, or all that share the first one's codec; k-means comes first."""
-    compiled = [
-        name.removeprefix(COMPILE)
-        for name, stage in store.manifest.stages.items()
-        if name.startswith(COMPILE) and stage.done
-    ]
-    wanted = listed(names)
-    for name in wanted:
-        if name not in compiled:
-            clustering = "" if f"cluster/{name}" in store.manifest.stages else _clustering(name)
-            raise BadInput(
-                f"{store.path} has no automaton {name!r}; make it: {clustering}"
-                f"`retomaton compile {store.path} --states {name}`"
-            )
-    if not compiled:
-        raise BadInput(f"{store.path} has no automaton; make one: `retomaton compile {store.path}`")
-    chosen = wanted or sorted(compiled, key=lambda name: name != "kmeans")
-    alike = [name for name in chosen if _codec(store, name) == _codec(store, chosen[0])]
-    if wanted and len(alike) < len(wanted):
-        other = next(name for name in wanted if name not in alike)
-        raise BadInput(
-            f"--automata: {wanted[0]} and {other} have other codecs, so their distances cannot be "
-            f"compared; compile both with one --codec and --code-size"
-        )
-    return tuple(alike)
-
-
-def _clustering(name: str) -> str:
-    return f"`retomaton cluster STORE --algorithm {name}`, then " if name == "none" else ""
-
-
-def _codec(store: Store, name: str) -> tuple[object, ...]:
-    config = store.stage(f"{COMPILE}{name}").config
-    return config["codec"], config["codes"]
 
 
 def _verify(store: Store) -> None:

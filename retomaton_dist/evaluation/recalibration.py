@@ -15,11 +15,15 @@ from numpy.typing import NDArray
 
 from retomaton_dist.analysis.resampling import LEVEL, Floats, Resampling, between
 from retomaton_dist.automaton.summing import log_automaton
+from retomaton_dist.engine.scores import Scores
+from retomaton_dist.engine.walks import WalkSpec
 from retomaton_dist.evaluation.shortlist import Listed, baselines_of
-from retomaton_dist.methods.constant import ConstantMixing
-from retomaton_dist.methods.mixture import LARGEST_LOG_RATIO, Constants, log_mixture
-from retomaton_dist.scores.scores import Scores
-from retomaton_dist.scores.walks import WalkSpec
+from retomaton_dist.methods.constant import (
+    LARGEST_LOG_RATIO,
+    ConstantMixing,
+    Constants,
+    log_mixture,
+)
 from retomaton_dist.storage.canonical import Json
 
 WEIGHTS = np.arange(1, 100) / 100

@@ -8,8 +8,10 @@ from typing import Any
 
 import pyarrow as pa
 
+from retomaton_dist.calibration.calibration import FACTS, Calibration
+from retomaton_dist.calibration.thresholds import setup_from_facts
+from retomaton_dist.engine.scores import Scores
 from retomaton_dist.errors import BadInput, DamagedStore, NotAStore
-from retomaton_dist.evaluation import calibration as calibrating
 from retomaton_dist.evaluation.calibration_pass import SWEEP
 from retomaton_dist.evaluation.measure import measure_all
 from retomaton_dist.evaluation.recalibration import recalibrate
@@ -19,9 +21,8 @@ from retomaton_dist.evaluation.score import seconds_of
 from retomaton_dist.evaluation.shortlist import Listed, Shortlist
 from retomaton_dist.lm.tokenizer import decoder
 from retomaton_dist.methods.constant import with_constants
-from retomaton_dist.methods.method import Calibrated, CurvePoint, Restart, Setup
+from retomaton_dist.methods.method import Calibrated, CurvePoint
 from retomaton_dist.methods.registry import choose_methods
-from retomaton_dist.scores.scores import Scores
 from retomaton_dist.settings import ReportSettings
 from retomaton_dist.storage import canonical, files
 from retomaton_dist.storage.canonical import Json
@@ -85,15 +86,15 @@ class Evaluation:
             ) from error
 
     @property
-    def calibration(self) -> calibrating.Found:
+    def calibration(self) -> Mapping[str, Calibrated]:
         """What was found for every method that was evaluated."""
-        path = self.path / calibrating.FACTS
+        path = self.path / FACTS
+        if not path.exists():
+            raise NotAStore(f"{path} is missing; {_REMEDY}")
         try:
-            found = calibrating.read(self.path)
+            found = Calibration.read(self.path).found
         except OSError as error:
             raise _unreadable(path, error) from error
-        if found is None:
-            raise NotAStore(f"{path} is missing; {_REMEDY}")
         _check_keys(found, self.settings["methods"], path)
         return found
 
@@ -132,7 +133,7 @@ class Evaluation:
         """Every point with the scores that it is measured from."""
         changed = _scored_for(changed, self.temperatures)
         found = self.calibration
-        setup = _setup_of(self.settings["setup"])
+        setup = setup_from_facts(self.settings["setup"])
         live, text = self.settings["mode"] == "live", self.text
         opened: dict[str, Scores] = {}
         for method in choose_methods(",".join(self.settings["methods"])):
@@ -177,7 +178,9 @@ def measure_evaluation(
 def _recalibrated(evaluation: Evaluation, listed: Shortlist) -> list[Json]:
     """How much results depend on the calibration text; nothing if constants were given."""
     given = evaluation.settings["evaluate"]
-    if not (evaluation.path / "calibration").exists() or given["lambda_"] or given["temperature"]:
+    # Evaluations of before it had this name call it `temperature`.
+    temperature = given.get("knn_temperature", given.get("temperature"))
+    if not (evaluation.path / "calibration").exists() or given["lambda_"] or temperature:
         return []
     calibration = Scores.open(Store.open(evaluation.path / "calibration"), SWEEP)
     return recalibrate(listed.with_baselines(), calibration)
@@ -193,32 +196,20 @@ def _retrained(evaluation: Evaluation, listed: Shortlist, times: int) -> list[Js
         )
     calibration = Scores.open(Store.open(folder), SWEEP)
     _check_keys(evaluation.settings, ("calibrated_for",), evaluation.path / SETTINGS)
-    setup = _setup_of(evaluation.settings["calibrated_for"])
+    setup = setup_from_facts(evaluation.settings["calibrated_for"])
     return retrain(listed.with_baselines(), calibration, setup, evaluation.calibration, times)
-
-
-def _setup_of(kept: Json) -> Setup:
-    """The thresholds that an evaluation has written down."""
-    return Setup(
-        tuple(kept["automata"]),
-        {name: tuple(map(float, listed)) for name, listed in kept["taus"].items()},
-        {
-            name: tuple(Restart(*map(float, restart)) for restart in listed)
-            for name, listed in kept.get("restarts", {}).items()
-        },
-    )
 
 
 def _scored_for(changed: ReportSettings, temperatures: list[float]) -> ReportSettings:
     """The same with a temperature that the text was scored for, to the digits that are shown."""
-    if changed.temperature is None:
+    if changed.knn_temperature is None:
         return changed
     for degree in temperatures:
-        if math.isclose(degree, changed.temperature, rel_tol=SHOWN_DIGITS):
-            return replace(changed, temperature=degree)
+        if math.isclose(degree, changed.knn_temperature, rel_tol=SHOWN_DIGITS):
+            return replace(changed, knn_temperature=degree)
     grid = ", ".join(f"{degree:.4g}" for degree in temperatures)
     raise BadInput(
-        f"--temperature {changed.temperature:g}: the text was scored for {grid}; choose one"
+        f"--knn-temperature {changed.knn_temperature:g}: the text was scored for {grid}; choose one"
     )
 
 
@@ -228,7 +219,7 @@ def _changed(calibrated: Calibrated, changed: ReportSettings) -> Calibrated:
         return calibrated
     given = {
         "lambda": changed.lambda_,
-        "temperature": changed.temperature,
+        "temperature": changed.knn_temperature,
         "pointer_weight": changed.pointer_weight,
     }
     return replace(calibrated, facts=with_constants(calibrated.facts, given))

@@ -10,14 +10,14 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from retomaton_dist.analysis.resampling import Resampling
+from retomaton_dist.engine.mixture import log_target
+from retomaton_dist.engine.scores import Scores
 from retomaton_dist.evaluation.measure import walked_by
 from retomaton_dist.evaluation.shortlist import Listed, baselines_of
 from retomaton_dist.methods.adaptive import LearnedMixing, Redraw
 from retomaton_dist.methods.method import Calibrated, Setup
-from retomaton_dist.methods.mixing import log_target
 from retomaton_dist.methods.registry import METHODS
 from retomaton_dist.runtime.progress import say
-from retomaton_dist.scores.scores import Scores
 from retomaton_dist.storage.canonical import Json
 
 # Another one than that of the draws that constants are fitted on.

@@ -13,64 +13,54 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from retomaton_dist.errors import BadInput
-from retomaton_dist.evaluation import calibration as calibrating
-from retomaton_dist.evaluation.calibrate import calibrate_store
-from retomaton_dist.evaluation.calibration_pass import (
-    SWEEP,
-    calibration_pass,
-    coarse_setup,
-    needs_foss,
-)
-from retomaton_dist.evaluation.duplicates import look_for_duplicates
-from retomaton_dist.evaluation.overlap import ChosenText, OverlapPlan
-from retomaton_dist.evaluation.prepare import Prepared, described, prepare
-from retomaton_dist.evaluation.score import ScorePlan, choose_documents
-from retomaton_dist.evaluation.score_worker import Pass, ScoreJob
-from retomaton_dist.evaluation.temperatures import temperatures_of, with_neighbours
-from retomaton_dist.evaluation.text import TextPlan, check_apart, digests_of, plan_text
-from retomaton_dist.evaluation.thresholds import (
+from retomaton_dist.calibration.calibration import Calibration, read_known
+from retomaton_dist.calibration.thresholds import (
     Thresholds,
     TriedRestart,
     restart_for,
+    setup_facts,
     share_of,
     spread_taus,
     tau_for,
     unbeaten_restarts,
 )
+from retomaton_dist.engine.block_scores import Pass
+from retomaton_dist.engine.walks import each_once
+from retomaton_dist.errors import BadInput
+from retomaton_dist.evaluation.calibrate import (
+    calibrate_as_given,
+    calibrate_on_text,
+    calibrate_store,
+    say_edges,
+)
+from retomaton_dist.evaluation.calibration_pass import (
+    SWEEP,
+    coarse_setup,
+    needs_foss,
+)
+from retomaton_dist.evaluation.duplicates import look_for_duplicates
+from retomaton_dist.evaluation.folder import folder_of, other_settings_point_to_out
+from retomaton_dist.evaluation.overlap import ChosenText, OverlapPlan
+from retomaton_dist.evaluation.prepare import Prepared, described, prepare
+from retomaton_dist.evaluation.score import ScorePlan, choose_documents
+from retomaton_dist.evaluation.score_worker import ScoreJob
+from retomaton_dist.evaluation.temperatures import temperatures_of, with_neighbours
+from retomaton_dist.evaluation.text import TextPlan, check_apart, digests_of, plan_text
 from retomaton_dist.methods.method import CurvePoint, Restart, Setup
-from retomaton_dist.runtime.progress import say
 from retomaton_dist.runtime.session import Session
-from retomaton_dist.runtime.threads import torch_limited
-from retomaton_dist.scores.walks import each_once
 from retomaton_dist.settings import (
     CalibrateSettings,
     EvaluateSettings,
     WalkSettings,
     WorkerSettings,
 )
-from retomaton_dist.stages.runner import check_settings, made_with, run_stage
+from retomaton_dist.stages.runner import made_with, run_stage
 from retomaton_dist.storage import canonical, files
 from retomaton_dist.storage.canonical import Json
 from retomaton_dist.storage.store import Store, StoreWriter, writing
 
 SETTINGS = "settings.json"
 TOKENIZER = "tokenizer.json"
-
-
-@dataclass(frozen=True)
-class Basis:
-    """What methods were found to need, and what thresholds came to: a text is evaluated with it.
-
-    Without `thresholds` only those that are named can be evaluated. `inputs` are what it was found
-    from, `tried` which temperatures were.
-    """
-
-    found: calibrating.Found
-    setup: Setup
-    thresholds: Thresholds | None
-    inputs: Json
-    tried: Json
 
 
 @dataclass(frozen=True)
@@ -90,90 +80,66 @@ def run_evaluation(
             made = CalibrateSettings.of_evaluation(settings)
             calibrate_store(store, made, walk, session)
         prepared = prepare(store, settings, walk, session)
-        out = _folder(prepared)
+        out = folder_of(prepared)
         texts = _texts(prepared, out)
-        basis = _basis(prepared, texts, out, session)
-        found, inputs = basis.found, basis.inputs
-        chosen = _with_restarts(
-            _with_taus(basis.setup, prepared, basis.thresholds), prepared, basis.thresholds
-        )
+        with other_settings_point_to_out():
+            calibration = _calibration(prepared, texts, out, session)
+        found, thresholds = calibration.found, calibration.thresholds
+        begun = coarse_setup(prepared)
+        chosen = _with_restarts(_with_taus(begun, prepared, thresholds), prepared, thresholds)
         points = [
             point
             for method in prepared.methods
             for point in method.points(chosen, found[method.name])
         ]
         temperatures = with_neighbours(temperatures_of(found))
-        with writing(out / "text") as writer:
+        with other_settings_point_to_out(), writing(out / "text") as writer:
             held = _held_out(prepared, texts, out)
             facts = _text_pass(writer, prepared, texts.text, points, temperatures, held, session)
-        if calibrating.read(out, inputs) is None:
-            calibrating.keep(out, found, inputs)
+        if read_known(out, calibration.inputs) is None:
+            calibration.write(out)
         # What the report shows of tokens, it decodes with this: no model is needed then.
         files.write(out / TOKENIZER, prepared.tokenizer.to_json().encode())
-        edges = {} if prepared.kept else basis.tried.get("edges", {})
-        for line, places in edges.items():
-            say(f"note: {line}: {', '.join(places)}")
+        if prepared.kept is None:
+            say_edges(calibration)
         record = _record(prepared, texts, chosen, facts, session)
-        learned_from = _thresholds(basis.setup)
-        canonical.write(
-            out / SETTINGS, {**record, "tried": basis.tried, "calibrated_for": learned_from}
-        )
+        tried = {"tried": calibration.tried, "calibrated_for": setup_facts(begun)}
+        canonical.write(out / SETTINGS, {**record, **tried})
     return out
 
 
-def _basis(prepared: Prepared, texts: Texts, out: Path, session: Session) -> Basis:
-    """From the store's calibration that was named, from held-out text, or as given."""
-    methods = prepared.methods
-    names = [method.name for method in methods]
+def _calibration(prepared: Prepared, texts: Texts, out: Path, session: Session) -> Calibration:
+    """The store's calibration that was named, one made on held-out text, or as given.
+
+    What is found anew is kept at once, but not if a text was scored before: its results are made
+    with what was found then, until the text was scored for this.
+    """
     if prepared.kept is not None:
-        kept = prepared.kept
-        found: calibrating.Found = {name: kept.found[name] for name in names}
+        kept, names = prepared.kept, [method.name for method in prepared.methods]
         inputs: Json = {"calibration": kept.name, "digest": kept.digest, "methods": names}
-        return Basis(found, coarse_setup(prepared), kept.thresholds, inputs, kept.tried)
-    scored, setup = None, coarse_setup(prepared)
-    if texts.calibration is not None:
-        scored = calibration_pass(prepared, texts.calibration, out / "calibration", session)
-        setup = scored.setup
-    inputs = {
-        "scores": scored.store.stage("score").digest if scored else None,
-        "methods": names,
-        "lambda": setup.weight,
-        "temperature": setup.temperature,
-        "pointer_weight": setup.pointer_weight,
-    }
-    scores = scored.scores if scored else None
-    with torch_limited(session.settings.threads):
-        found = calibrating.calibrate(out, methods, scores, setup, inputs)
-    if scored is None:
-        return Basis(found, setup, None, inputs, {})
-    thresholds = scored.thresholds(restarts=prepared.restarts_by_suffix)
-    return Basis(found, setup, thresholds, inputs, scored.tried(found))
+        return replace(kept, found={name: kept.found[name] for name in names}, inputs=inputs)
+    if texts.calibration is None:
+        made = calibrate_as_given(prepared)
+    else:
+        folder, targets = out / "calibration", prepared.settings.targets
+        made = calibrate_on_text(prepared, texts.calibration, folder, session, targets, out)
+    if not (out / "text").exists():
+        made.write(out)
+    return made
 
 
 def _texts(prepared: Prepared, out: Path) -> Texts:
     settings = prepared.settings
     text = plan_text("--text", settings.text, out / "text", prepared)
     if prepared.kept is not None and not settings.same_text:
-        check_apart(text, prepared.kept.sources)
+        check_apart(text, prepared.kept.sources, f"calibration {prepared.kept.name!r}: its text")
     if prepared.kept is not None or not settings.calibrate_on:
         return Texts(text, None)
     place = out / "calibration"
     held = plan_text("--calibrate-on", settings.calibrate_on, place, prepared)
     if not settings.same_text:
-        check_apart(text, digests_of(held))
+        check_apart(text, digests_of(held), "--calibrate-on")
     return Texts(text, held)
-
-
-def _folder(prepared: Prepared) -> Path:
-    settings = prepared.settings
-    name = f"{Path(settings.text[0]).name.split('.')[0] or 'text'}-{settings.mode}"
-    out = Path(settings.out or prepared.store.path / "evaluations" / name).resolve()
-    if out.exists() and not out.is_dir():
-        raise BadInput(f"--out {out} is a file; name a folder")
-    known = {"text", "calibration"}
-    if out.exists() and any(out.iterdir()) and not any((out / item).exists() for item in known):
-        raise BadInput(f"--out {out} has other things in it; name a new folder")
-    return out
 
 
 def _with_taus(setup: Setup, prepared: Prepared, thresholds: Thresholds | None) -> Setup:
@@ -249,7 +215,7 @@ def _text_pass(
     passes = _passes(points, live=prepared.settings.mode == "live")
     job = ScoreJob(prepared.reader(corpus), prepared.retrieval, passes, temperatures, keeps)
     plan = ScorePlan(job, documents, prepared.inputs(), session.settings.threads)
-    check_settings(writer, plan)
+    plan.check_begun(writer)
     chosen = {"text": ChosenText(Store.open(writer.path.resolve()), documents)}
     run_stage(writer, OverlapPlan(prepared.store, chosen["text"]), session)
     for other in held.values():
@@ -286,7 +252,7 @@ def _record(prepared: Prepared, texts: Texts, setup: Setup, facts: Json, session
     return {
         **described(prepared),
         "text": facts,
-        "setup": _thresholds(setup),
+        "setup": setup_facts(setup),
         "methods": [method.name for method in prepared.methods],
         "mode": prepared.settings.mode,
         "sources": [source.path for source in texts.text.sources],
@@ -295,12 +261,3 @@ def _record(prepared: Prepared, texts: Texts, setup: Setup, facts: Json, session
         "versions": made_with(prepared.device == "cuda"),
         "command": sys.argv,
     }
-
-
-def _thresholds(setup: Setup) -> Json:
-    taus = {name: [str(tau) for tau in taus] for name, taus in setup.taus.items()}
-    restarts = {
-        name: [[str(number) for number in restart] for restart in listed]
-        for name, listed in setup.restarts.items()
-    }
-    return {"automata": list(setup.automata), "taus": taus, "restarts": restarts}

@@ -6,16 +6,17 @@ documents and one pass over them, so that what it finds never depends on who els
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from functools import cached_property, partial
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from retomaton_dist.evaluation.score_worker import Pass, ScoreJob, ScoreUnit, ScoreWorker
+from retomaton_dist.engine.block_scores import Pass
+from retomaton_dist.engine.walks import KEPT_COLUMNS
+from retomaton_dist.evaluation.score_worker import ScoreJob, ScoreUnit, ScoreWorker
 from retomaton_dist.lm.identity import ModelSpec
-from retomaton_dist.scores.walks import Walked
 from retomaton_dist.stages.runner import Done, Plan
 from retomaton_dist.storage.canonical import Json, content_hash
 from retomaton_dist.storage.checked import check_stage
@@ -98,7 +99,7 @@ class ScorePlan(Plan[ScoreUnit]):
             "search": retrieval.parameters,
             "temperatures": list(self.job.temperatures),
             "queries": self.job.keeps_queries,
-            "columns": [item.name for item in fields(Walked)],
+            "columns": list(KEPT_COLUMNS),
             "passes": {item.name: _described(item) for item in self.job.passes},
             "threads": self.threads,
         }

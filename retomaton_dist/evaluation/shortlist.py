@@ -5,11 +5,11 @@ from dataclasses import dataclass, field
 
 from retomaton_dist.analysis.gains import Compared
 from retomaton_dist.analysis.reliability import reliability
+from retomaton_dist.engine.mixture import log_target
+from retomaton_dist.engine.scores import Scores
 from retomaton_dist.evaluation.measure import Measured, walked_by
 from retomaton_dist.methods.method import CurvePoint
-from retomaton_dist.methods.mixing import log_target
 from retomaton_dist.methods.registry import METHODS
-from retomaton_dist.scores.scores import Scores
 from retomaton_dist.storage.canonical import Json
 
 # Runs and sequences are shown for the plain walk that saves about so many searches.

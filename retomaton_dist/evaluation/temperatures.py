@@ -7,8 +7,8 @@ the store whatever the model's units are. What lies at its edge may not be the b
 import math
 from collections.abc import Iterator, Mapping, Sequence
 
+from retomaton_dist.methods.constant import LEAST_WEIGHT, MOST_WEIGHT, choosable
 from retomaton_dist.methods.method import Calibrated, Setup
-from retomaton_dist.methods.mixture import LEAST_WEIGHT, MOST_WEIGHT, choosable
 from retomaton_dist.methods.retomaton import POINTER_WEIGHTS
 from retomaton_dist.storage.canonical import Json
 

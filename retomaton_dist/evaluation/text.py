@@ -6,8 +6,9 @@ from pathlib import Path
 
 from retomaton_dist.corpus.documents import Text, read_documents
 from retomaton_dist.corpus.sources import Source
+from retomaton_dist.engine.opening import check_tokenizer
 from retomaton_dist.errors import BadInput, CorpusError
-from retomaton_dist.evaluation.prepare import Prepared, check_tokenizer
+from retomaton_dist.evaluation.prepare import Prepared
 from retomaton_dist.lm.identity import ModelSpec
 from retomaton_dist.lm.tokenizer import Tokenizer
 from retomaton_dist.runtime.session import Session
@@ -93,12 +94,15 @@ def digests_of(text: TextPlan) -> dict[str, str]:
     return {source.digest: source.path for source in text.sources}
 
 
-def check_apart(text: TextPlan, calibration: Mapping[str, str]) -> None:
-    """Refuse to evaluate a file that was calibrated on; these are `digests_of` the latter."""
+def check_apart(text: TextPlan, calibration: Mapping[str, str], by: str) -> None:
+    """Refuse to evaluate a file that was calibrated on; these are `digests_of` the latter.
+
+    `by` says in the message how that text was named.
+    """
     evaluated = digests_of(text)
     for digest, path in calibration.items():
         if digest in evaluated:
             raise BadInput(
-                f"--calibrate-on {path} has the same contents as {evaluated[digest]}, which is "
-                f"evaluated: results would be too good; name other text, or insist with --same-text"
+                f"{by} {path} has the same contents as {evaluated[digest]}, which is evaluated: "
+                f"results would be too good; name other text, or insist with --same-text"
             )

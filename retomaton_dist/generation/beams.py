@@ -13,11 +13,12 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from retomaton_dist.engine.mixture import Mixtures
+from retomaton_dist.engine.walker import Rows
 from retomaton_dist.errors import BadInput
-from retomaton_dist.generation.decoding import Effort, Ending, Grown, grown_text
-from retomaton_dist.generation.growth import Engine, Growth, Tokens
-from retomaton_dist.generation.hypotheses import Rows
-from retomaton_dist.generation.sampling import Choosing, Mixtures
+from retomaton_dist.generation.decoding import Effort, Ending, GrownText, grown_text
+from retomaton_dist.generation.growth import Generator, Growth, Tokens
+from retomaton_dist.generation.sampling import Choosing
 
 Floats = NDArray[np.float64]
 
@@ -29,9 +30,9 @@ class Beams:
         self.prompt, self.size = prompt, size
         # All begin alike: only the first one counts at first.
         self.scores = np.where(np.arange(size) == 0, 0.0, -np.inf)
-        self.ended: list[tuple[float, Grown]] = []
+        self.ended: list[tuple[float, GrownText]] = []
 
-    def keep(self, score: float, text: Grown) -> None:
+    def keep(self, score: float, text: GrownText) -> None:
         """Take up a hypothesis that ended, if it is among the best."""
         self.ended.append((score, text))
         self.ended.sort(key=lambda item: -item[0])
@@ -48,7 +49,7 @@ class BeamSearch:
 
     def __init__(
         self,
-        engine: Engine,
+        generator: Generator,
         prompts: Sequence[Tokens],
         ending: Ending,
         choosing: Choosing,
@@ -64,11 +65,11 @@ class BeamSearch:
         self._ending, self._choosing = ending, choosing
         self._size, self._copies = beams, copies
         self._begun, self._new = time.perf_counter(), 0
-        self._growth = Growth(engine, prompts, beams, ending.max_new_tokens)
+        self._growth = Growth(generator, prompts, beams, ending.max_new_tokens)
         self._all = [Beams(prompt, beams) for prompt in range(len(prompts))]
         self._open = list(self._all)
 
-    def run(self) -> tuple[list[Grown], Effort]:
+    def run(self) -> tuple[list[GrownText], Effort]:
         """Search to the end; the best texts of each prompt, best first."""
         growth = self._growth
         try:
@@ -128,7 +129,7 @@ class BeamSearch:
                 values.append(score)
             elif reason is not None and rank < self._size and np.isfinite(score):
                 text = self._text(beams, row, token, mixtures, reason)
-                beams.keep(score / len(text.tokens), text)
+                beams.keep(score / len(text.scores.tokens), text)
         beams.scores = np.array(values + [-np.inf] * (self._size - len(values)))
         return kept if len(kept) == self._size else []
 
@@ -138,22 +139,14 @@ class BeamSearch:
         text = np.append(growth.tokens[row, : growth.lengths[row]], np.int32(token))
         return self._ending.reason(text, int(growth.prompt_lengths[row]))
 
-    def _text(self, beams: Beams, row: int, token: int, mixtures: Mixtures, reason: str) -> Grown:
+    def _text(
+        self, beams: Beams, row: int, token: int, mixtures: Mixtures, reason: str
+    ) -> GrownText:
         """A hypothesis with the token that it ends with."""
-        growth, walks = self._growth, self._growth.walks
-        text = grown_text(growth, row, beams.prompt, 0, reason)
-        here = mixtures.select(np.array([row]))
-        log_p, log_lm = here.log_p(np.array([token], np.int32))
-        searched, matched = (walks.searched[row], walks.matched[row]) if walks else (False, 0)
-        return replace(
-            text,
-            tokens=np.append(text.tokens, np.int32(token)),
-            log_probabilities=np.append(text.log_probabilities, log_p),
-            log_lm=np.append(text.log_lm, log_lm),
-            searched=np.append(text.searched, searched),
-            matched=np.append(text.matched, matched),
-            accepted=np.append(text.accepted, False),
-        )
+        chosen = np.array([row]), np.array([token], np.int32), mixtures.select(np.array([row]))
+        text = grown_text(self._growth, row, beams.prompt, 0, reason)
+        last = self._growth.known(*chosen)
+        return replace(text, scores=text.scores.append(**last, accepted=False))
 
     def _log_p(self, mixtures: Mixtures) -> Floats:
         """What a token adds to a hypothesis: its log-probability, penalised if it was there."""

@@ -6,13 +6,13 @@ A method is asked for its points as an evaluation asks, but for one threshold: t
 import math
 from dataclasses import dataclass, replace
 
+from retomaton_dist.calibration.calibration import Calibration
+from retomaton_dist.calibration.thresholds import restart_for, share_of, tau_for
+from retomaton_dist.engine.walks import format_threshold
 from retomaton_dist.errors import BadInput
-from retomaton_dist.evaluation.kept_calibration import KeptCalibration
-from retomaton_dist.evaluation.thresholds import restart_for, share_of, tau_for
 from retomaton_dist.methods.constant import with_constants
 from retomaton_dist.methods.method import Calibrated, CurvePoint, Method, Restart, Setup
 from retomaton_dist.methods.registry import METHODS
-from retomaton_dist.scores.walks import format_threshold
 from retomaton_dist.settings.evaluate import check_sigma, check_tau
 from retomaton_dist.storage.canonical import Json
 
@@ -29,7 +29,7 @@ class LoadRequest:
     foss: float | None = None
     sigma: float | None = None
     lam: float | None = None
-    temperature: float | None = None
+    knn_temperature: float | None = None
 
     def __post_init__(self) -> None:
         if self.method not in METHODS:
@@ -44,11 +44,11 @@ class LoadRequest:
             raise BadInput(f"foss {self.foss:g}: must be at least 0 and at most 1")
         if self.lam is not None and not 0 <= self.lam < 1:
             raise BadInput(f"lam {self.lam:g}: must be at least 0 and below 1")
-        if self.temperature is not None and not 0 < self.temperature < math.inf:
-            raise BadInput(f"temperature {self.temperature:g}: must be above 0")
+        if self.knn_temperature is not None and not 0 < self.knn_temperature < math.inf:
+            raise BadInput(f"knn_temperature {self.knn_temperature:g}: must be above 0")
 
 
-def choose_point(automaton: str, kept: KeptCalibration | None, wanted: LoadRequest) -> CurvePoint:
+def choose_point(automaton: str, kept: Calibration | None, wanted: LoadRequest) -> CurvePoint:
     """The one point of the method that is wanted."""
     method = METHODS[wanted.method]
     setup = Setup((automaton,), {automaton: (math.inf,)}, {automaton: (PLAIN,)}, (0.0,))
@@ -77,13 +77,13 @@ def _refuse(wanted: LoadRequest, *names: str) -> None:
             raise BadInput(f"{wanted.method} has no {name}: leave it out")
 
 
-def _tau(automaton: str, kept: KeptCalibration | None, wanted: LoadRequest) -> float:
+def _tau(automaton: str, kept: Calibration | None, wanted: LoadRequest) -> float:
     if wanted.tau is not None:
         return wanted.tau
     if kept is None:
         _refuse_foss(wanted)
         return math.inf
-    curve = kept.thresholds.curves.get(automaton)
+    curve = kept.thresholds.curves.get(automaton) if kept.thresholds else None
     if curve is None:
         raise BadInput(
             f"calibration {kept.name!r} has no FoSS of {automaton!r}: give tau, or calibrate with "
@@ -93,14 +93,14 @@ def _tau(automaton: str, kept: KeptCalibration | None, wanted: LoadRequest) -> f
     return tau_for(min(_foss(kept, wanted), curve.most), curve.taus, curve.foss)
 
 
-def _restart(automaton: str, kept: KeptCalibration | None, wanted: LoadRequest) -> Restart:
+def _restart(automaton: str, kept: Calibration | None, wanted: LoadRequest) -> Restart:
     if kept is None:
         _refuse_foss(wanted)
         tau = PLAIN.tau if wanted.tau is None else wanted.tau
         return Restart(tau, PLAIN.sigma if wanted.sigma is None else wanted.sigma)
     tried = [
         one
-        for one in kept.thresholds.tried.get(automaton, ())
+        for one in (kept.thresholds.tried.get(automaton, ()) if kept.thresholds else ())
         if wanted.sigma is None or one.restart.sigma == wanted.sigma
     ]
     if not tried:
@@ -112,7 +112,7 @@ def _restart(automaton: str, kept: KeptCalibration | None, wanted: LoadRequest) 
     return Restart(wanted.tau, sigma, share_of(wanted.tau, sigma, tried))
 
 
-def _untried(kept: KeptCalibration, wanted: LoadRequest) -> Restart:
+def _untried(kept: Calibration, wanted: LoadRequest) -> Restart:
     if wanted.tau is None or wanted.sigma is None:
         raise BadInput(
             f"calibration {kept.name!r} has tried no pair of tau and sigma like this for "
@@ -121,11 +121,11 @@ def _untried(kept: KeptCalibration, wanted: LoadRequest) -> Restart:
     return Restart(wanted.tau, wanted.sigma)
 
 
-def _foss(kept: KeptCalibration, wanted: LoadRequest) -> float:
+def _foss(kept: Calibration, wanted: LoadRequest) -> float:
     return kept.targets[0] if wanted.foss is None else wanted.foss
 
 
-def _check_foss(kept: KeptCalibration, wanted: LoadRequest, most: float) -> None:
+def _check_foss(kept: Calibration, wanted: LoadRequest, most: float) -> None:
     if wanted.foss is not None and wanted.foss > most:
         raise BadInput(
             f"foss {wanted.foss:g}: {wanted.method} saved at most {most:.3f} of the searches on "
@@ -139,19 +139,19 @@ def _refuse_foss(wanted: LoadRequest) -> None:
 
 
 def _calibrated(
-    method: Method, kept: KeptCalibration | None, wanted: LoadRequest, setup: Setup
+    method: Method, kept: Calibration | None, wanted: LoadRequest, setup: Setup
 ) -> Calibrated:
     """What was found for the method; constants that are given win."""
-    given: Json = {"lambda": wanted.lam, "temperature": wanted.temperature}
+    given: Json = {"lambda": wanted.lam, "temperature": wanted.knn_temperature}
     if kept is None or (method.name not in kept.found and None not in given.values()):
-        return _given(method, replace(setup, weight=wanted.lam, temperature=wanted.temperature))
+        return _given(method, replace(setup, weight=wanted.lam, temperature=wanted.knn_temperature))
     kept.check(method.name)
     found = kept.found[method.name]
     if all(value is None for value in given.values()):
         return found
     if found.arrays or not found.facts:
         raise BadInput(
-            f"{method.name} takes no lam and no temperature: what it mixes with was learned, or "
+            f"{method.name} takes no lam or knn_temperature: what it mixes with was learned, or "
             f"is the LM alone; choose another method, such as retomaton"
         )
     return replace(found, facts=with_constants(found.facts, given))

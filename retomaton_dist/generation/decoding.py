@@ -12,11 +12,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from retomaton_dist.engine.mixture import Mixtures
+from retomaton_dist.engine.token_scores import TokenScores
+from retomaton_dist.engine.walker import Rows
 from retomaton_dist.errors import BadInput
 from retomaton_dist.generation.drafts import DraftSource, TextStanding, Verified
-from retomaton_dist.generation.growth import Engine, Growth, Tokens
-from retomaton_dist.generation.hypotheses import Rows
-from retomaton_dist.generation.sampling import Choosing, Mixtures, choose, position_keys
+from retomaton_dist.generation.growth import Generator, Growth, Tokens
+from retomaton_dist.generation.sampling import Choosing, choose, position_keys
 
 Decode = Callable[[Sequence[int]], str]
 NO_DRAFTS = np.empty((0, 0), np.int32)
@@ -80,39 +82,19 @@ class Effort:
 
 
 @dataclass(frozen=True)
-class Grown:
-    """A text that ended: the new tokens of a prompt's copy, and what is known of each.
+class GrownText:
+    """New tokens of a prompt's copy: all of a text that ended, or the newest one of one that grows.
 
-    `matched` is the length of the suffix that the walk restarted by, 0 where it did not;
-    `accepted` says which tokens were drafted. `ending` is "eos", "stop", "length" or "asked".
+    `ending` is "eos", "stop", "length" or "asked"; "" while it grows.
     """
 
     prompt: int
     copy: int
-    tokens: Tokens
-    log_probabilities: NDArray[np.float64]
-    log_lm: NDArray[np.float64]
-    searched: NDArray[np.bool_]
-    matched: NDArray[np.int32]
-    accepted: NDArray[np.bool_]
-    ending: str
+    scores: TokenScores
+    ending: str = ""
 
 
-@dataclass(frozen=True)
-class NewToken:
-    """A token as soon as it is chosen: of which text (prompt and copy), and what is known of it."""
-
-    prompt: int
-    copy: int
-    token: int
-    log_probability: float
-    log_lm: float
-    searched: bool
-    matched: int
-    accepted: bool
-
-
-Watch = Callable[[NewToken], None]
+Watch = Callable[[GrownText], None]
 
 
 class Decoding:
@@ -120,7 +102,7 @@ class Decoding:
 
     def __init__(
         self,
-        engine: Engine,
+        generator: Generator,
         prompts: Sequence[Tokens],
         ending: Ending,
         choosing: Choosing,
@@ -130,13 +112,13 @@ class Decoding:
     ) -> None:
         self._ending, self._choosing, self._drafts, self._watch = ending, choosing, drafts, watch
         self._begun = time.perf_counter()
-        self._growth = Growth(engine, prompts, copies, ending.max_new_tokens)
+        self._growth = Growth(generator, prompts, copies, ending.max_new_tokens)
         self._texts = [(prompt, copy) for prompt in range(len(prompts)) for copy in range(copies)]
         self._ids = np.array([text_id(prompts[prompt], copy) for prompt, copy in self._texts])
         self._drafted = self._new = 0
-        self._grown: list[Grown] = []
+        self._grown: list[GrownText] = []
 
-    def run(self) -> tuple[list[Grown], Effort]:
+    def run(self) -> tuple[list[GrownText], Effort]:
         """Decode to the end; texts in the order of their prompts."""
         growth = self._growth
         try:
@@ -146,7 +128,7 @@ class Decoding:
         finally:
             growth.close()
         grown = sorted(self._grown, key=lambda text: (text.prompt, text.copy))
-        accepted = sum(int(text.accepted.sum()) for text in grown)
+        accepted = sum(int(text.scores.accepted.sum()) for text in grown)
         seconds = time.perf_counter() - self._begun
         spent = seconds, self._new, growth.forwards, growth.searches, self._drafted, accepted
         return grown, Effort(*spent)
@@ -172,8 +154,7 @@ class Decoding:
         # The last token of all is chosen without being read.
         left = self._ending.max_new_tokens - growth.made - 1
         room = np.minimum(growth.room(), left)
-        lanes = growth.walks.lanes if growth.walks else None
-        drafts = self._drafts.draft(TextStanding(lanes, growth.tokens, growth.lengths, room))
+        drafts = self._drafts.draft(TextStanding(growth.lanes, growth.tokens, growth.lengths, room))
         known = np.cumprod(drafts >= 0, axis=1).sum(axis=1)
         counts = np.minimum(known, room)
         return drafts[:, : int(counts.max(initial=0))], counts
@@ -217,25 +198,13 @@ class Decoding:
         self._new += len(rows)
         for row in rows:
             if self._watch is not None:
-                self._watch(self._told(int(row)))
+                newest = growth.scores.at((slice(row, row + 1), int(growth.made[row]) - 1))
+                self._watch(GrownText(*self._texts[int(row)], newest))
             text = growth.tokens[row, : growth.lengths[row]]
             reason = self._ending.reason(text, int(growth.prompt_lengths[row]))
             if reason is not None:
                 found[int(row)] = reason
         return found
-
-    def _told(self, row: int) -> NewToken:
-        growth, facts = self._growth, self._growth.facts
-        place = int(growth.made[row]) - 1
-        return NewToken(
-            *self._texts[row],
-            int(growth.tokens[row, growth.lengths[row] - 1]),
-            float(facts.log_p[row, place]),
-            float(facts.log_lm[row, place]),
-            bool(facts.searched[row, place]),
-            int(facts.matched[row, place]),
-            bool(facts.accepted[row, place]),
-        )
 
     def _drop(self, ended: dict[int, str]) -> None:
         """Take texts that ended out."""
@@ -248,21 +217,9 @@ class Decoding:
         self._growth.select(left)
 
 
-def grown_text(growth: Growth, row: int, prompt: int, copy: int, ending: str) -> Grown:
+def grown_text(growth: Growth, row: int, prompt: int, copy: int, ending: str) -> GrownText:
     """What became of a text."""
-    first, last = int(growth.prompt_lengths[row]), int(growth.lengths[row])
-    facts, new = growth.facts, slice(0, last - first)
-    return Grown(
-        prompt,
-        copy,
-        growth.tokens[row, first:last].copy(),
-        facts.log_p[row, new].copy(),
-        facts.log_lm[row, new].copy(),
-        facts.searched[row, new].copy(),
-        facts.matched[row, new].copy(),
-        facts.accepted[row, new].copy(),
-        ending,
-    )
+    return GrownText(prompt, copy, growth.scores.at((row, slice(0, int(growth.made[row])))), ending)
 
 
 def text_id(prompt: Tokens, copy: int) -> np.uint64:

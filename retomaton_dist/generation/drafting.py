@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from retomaton_dist.artifacts import open_suffixes
 from retomaton_dist.automaton.arrays import Columns
 from retomaton_dist.automaton.suffixes import Suffixes
 from retomaton_dist.errors import BadInput
@@ -28,7 +29,6 @@ from retomaton_dist.generation.voting import (
     vote_by_suffix,
     vote_by_walk,
 )
-from retomaton_dist.storage.suffixes import folder_of
 
 if TYPE_CHECKING:
     from retomaton_dist.generation.loaded import RetomatonLM
@@ -185,5 +185,5 @@ def suffixes_of(lm: "RetomatonLM") -> Suffixes | None:
     found = lm.retrieval.suffix_index
     stage = lm.store.manifest.stages.get(f"suffix/{SUFFIXES}")
     if found is None and stage is not None and stage.done:
-        return Suffixes.open(folder_of(lm.store.path, SUFFIXES))
+        return open_suffixes(lm.store, SUFFIXES, verify=lm.retrieval.verify)
     return found

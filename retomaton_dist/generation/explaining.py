@@ -12,11 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from retomaton_dist.automaton.lanes import Walk
-from retomaton_dist.evaluation.reading import TextReader
-from retomaton_dist.generation.hypotheses import DOCUMENT, Guide, Hypotheses, Rows
-from retomaton_dist.generation.scoring import LoadedReader, tokenised
-from retomaton_dist.lm.reading import Span, WindowReader
-from retomaton_dist.scores.reading import Reading
+from retomaton_dist.engine.lm_output import LMOutput
+from retomaton_dist.engine.walker import Rows, Walker
+from retomaton_dist.engine.walks import WalkSpec
+from retomaton_dist.generation.growth import Generator
+from retomaton_dist.generation.scoring import reader_of, tokenised
+from retomaton_dist.lm.reading import Span
 from retomaton_dist.storage.corpus import Corpus
 
 if TYPE_CHECKING:
@@ -52,50 +53,39 @@ class Support:
 
 def explain(lm: "RetomatonLM", tokens: NDArray[np.int32], first: int, most: int) -> list[Support]:
     """What spoke for the tokens of a text from number `first` on, with `most` sources each."""
-    guide, corpus = lm.engine.guide, lm.store.corpus()
-    if guide is None:
+    if lm.point.spec is None:
         return [Support(0, 0, ()) for _ in tokens[first:]]
-    reading = _read(lm, tokens)
-    found = []
-    for position, walk in enumerate(_walks(lm, guide, reading, tokens, corpus.lead)):
-        if position + corpus.lead >= first:
-            found.append(_support(lm, corpus, walk, int(reading.tokens[position]), most))
-    return found
-
-
-def _read(lm: "RetomatonLM", tokens: NDArray[np.int32]) -> Reading:
-    text = tokenised(lm, [tokens])
-    windows = WindowReader(text, lm.context, lm.stride, lm.batch_tokens)
-    reader: TextReader = LoadedReader(windows, lm.model, lm.lm.device, lm.lm)
-    return reader.read([Span(0, 0, int(text.lengths[0]), 0)])
+    text, corpus = tokenised(lm, [tokens]), lm.store.corpus()
+    reader, spans = reader_of(lm, text), [Span(0, 0, int(text.lengths[0]), 0)]
+    read = reader.read(spans)
+    before = reader.tokens_before(spans, read)
+    return [
+        _support(lm, corpus, walk, int(read.tokens[position]), most)
+        for position, walk in enumerate(_walks(lm.generator, lm.point.spec, read, before))
+        if position + corpus.lead >= first
+    ]
 
 
 def _walks(
-    lm: "RetomatonLM", guide: Guide, reading: Reading, tokens: NDArray[np.int32], lead: int
+    generator: Generator, spec: WalkSpec, read: LMOutput, before: NDArray[np.int32]
 ) -> Iterator[Walk]:
     """The candidates at every position of a text."""
-    walks, row = Hypotheses(guide, 1), np.array([0])
+    assert generator.retrieval is not None
+    walker, row = Walker(generator.retrieval, [spec], 1), np.array([0])
+    lanes, lane = walker.lanes(spec)
     try:
-        for position in range(len(reading)):
-            before = position + lead - 1
-            query = reading.queries[position : position + 1]
+        for position in range(len(read)):
+            here = read.rows(slice(position, position + 1))
+            queries = here.queries
 
-            def find(_: Rows, query: NDArray[np.float16] = query) -> NDArray[np.int64]:
-                return guide.search(query)
+            def find(_: Rows, queries: NDArray[np.float16] = queries) -> NDArray[np.int64]:
+                return generator.search(queries)
 
-            gate = None
-            if lm.engine.gate is not None:
-                here = np.array([DOCUMENT], np.int32), np.array([position], np.int32)
-                gate = lm.engine.gate(_row(reading, position), *here)
-            token = tokens[before] if before >= 0 else -1
-            walks.step(row, np.array([token], np.int32), query, find, gate)
-            yield walks.lanes.walk(0)
+            gate = generator.gate(here, np.array([position]))
+            walker.step(row, before[position : position + 1], queries, find, gate)
+            yield lanes.walk(lane)
     finally:
-        walks.lanes.close()
-
-
-def _row(reading: Reading, position: int) -> Reading:
-    return Reading(*(column[position : position + 1] for column in vars(reading).values()))
+        walker.close()
 
 
 def _support(lm: "RetomatonLM", corpus: Corpus, walk: Walk, token: int, most: int) -> Support:

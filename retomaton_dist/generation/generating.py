@@ -8,21 +8,21 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from retomaton_dist.engine.token_scores import TokenScores
 from retomaton_dist.errors import BadInput
 from retomaton_dist.generation.beams import BeamSearch
 from retomaton_dist.generation.decoding import (
     Decoding,
     Effort,
     Ending,
-    Grown,
-    NewToken,
+    GrownText,
     Watch,
 )
 from retomaton_dist.generation.drafts import DraftSource
-from retomaton_dist.generation.growth import Engine, Tokens
-from retomaton_dist.generation.hypotheses import Guide
+from retomaton_dist.generation.growth import Generator, Tokens
 from retomaton_dist.generation.sampling import Choosing
 from retomaton_dist.lm.stepping import Stepper
+from retomaton_dist.settings.generate import MOST_NEW_TOKENS, MOST_TEXTS
 
 if TYPE_CHECKING:
     from retomaton_dist.generation.loaded import RetomatonLM
@@ -59,9 +59,14 @@ class Generating:
     slide: bool = True
 
     def __post_init__(self) -> None:
-        for name in ("max_new_tokens", "num_beams", "num_return_sequences"):
-            if getattr(self, name) < 1:
-                raise BadInput(f"{name} = {getattr(self, name)}: must be 1 or more")
+        bounds = {
+            "max_new_tokens": MOST_NEW_TOKENS,
+            "num_beams": MOST_TEXTS,
+            "num_return_sequences": MOST_TEXTS,
+        }
+        for name, most in bounds.items():
+            if not 1 <= getattr(self, name) <= most:
+                raise BadInput(f"{name} = {getattr(self, name)}: must be 1 to {most:,}")
         if self.num_beams > 1 and self.draft is not None:
             raise BadInput("num_beams with drafting: beams are not drafted; use draft=0")
         if self.num_beams == 1 and self.num_return_sequences > 1 and not self.choosing.do_sample:
@@ -72,49 +77,24 @@ class Generating:
 
 
 @dataclass(frozen=True)
-class Generated:
+class Generated(TokenScores):
     """A text that was generated: what follows the prompt, token by token.
 
-    Logarithms are natural, of the mixture and of the LM alone, before any temperature, cut or
-    penalty. `searched` says where the walk searched, `matched` is the length of the suffix that
-    it restarted by (0: none), `accepted` says which tokens were drafted. `ending` is "eos",
-    "stop" or "length". `effort` is what the whole call took.
+    `ending` is "eos", "stop" or "length". `effort` is what the whole call took.
     """
 
     prompt: str
     text: str
     prompt_tokens: Tokens
-    tokens: Tokens
-    log_probabilities: NDArray[np.float64]
-    log_lm: NDArray[np.float64]
-    searched: NDArray[np.bool_]
-    matched: NDArray[np.int32]
-    accepted: NDArray[np.bool_]
     ending: str
     effort: Effort
 
-    @property
-    def foss(self) -> float:
-        """Fraction of saved searches."""
-        return 1 - float(self.searched.mean())
 
-
-def engine_of(lm: "RetomatonLM") -> Engine:
+def generator_of(lm: "RetomatonLM") -> Generator:
     """What makes texts grow as a loaded store says."""
-    point, retrieval = lm.point, lm.retrieval
     stepper = Stepper(lm.lm, lm.context, lm.stride)
-    guide = None
-    if point.spec is not None:
-        guide = Guide(
-            retrieval.opened[point.spec.automaton],
-            point.spec,
-            retrieval.settings,
-            point.mixing,
-            retrieval.searcher,
-            retrieval.suffix_index,
-            retrieval.threads,
-        )
-    return Engine(stepper, lm.store.corpus().prefix, guide, point.mixing, point.gate)
+    retrieval = None if lm.point.spec is None else lm.retrieval.opened
+    return Generator(stepper, lm.store.corpus().prefix, retrieval, lm.point)
 
 
 def generate(
@@ -136,7 +116,7 @@ def generate(
     if streamer is not None:
         watch = streaming(streamer, encoded, asked)
     ending = Ending(asked.max_new_tokens, ends_of(lm), asked.stop, lm.tokenizer.decode)
-    grown, effort = decode(lm.engine, encoded, ending, asked, watch)
+    grown, effort = decode(lm.generator, encoded, ending, asked, watch)
     if streamer is not None:
         streamer.end()
     return [_generated(lm, encoded[text.prompt], text, asked.stop, effort) for text in grown]
@@ -149,15 +129,19 @@ def ends_of(lm: "RetomatonLM") -> tuple[int, ...]:
 
 
 def decode(
-    engine: Engine, prompts: list[Tokens], ending: Ending, asked: Generating, watch: Watch | None
-) -> tuple[list[Grown], Effort]:
+    generator: Generator,
+    prompts: list[Tokens],
+    ending: Ending,
+    asked: Generating,
+    watch: Watch | None,
+) -> tuple[list[GrownText], Effort]:
     """Decode prompts as asked."""
     copies = asked.num_return_sequences
     if asked.num_beams > 1:
         if watch is not None:
             raise BadInput("num_beams with a streamer: beams have no text before they end")
-        return BeamSearch(engine, prompts, ending, asked.choosing, asked.num_beams, copies).run()
-    return Decoding(engine, prompts, ending, asked.choosing, copies, asked.draft, watch).run()
+        return BeamSearch(generator, prompts, ending, asked.choosing, asked.num_beams, copies).run()
+    return Decoding(generator, prompts, ending, asked.choosing, copies, asked.draft, watch).run()
 
 
 def _encoded(lm: "RetomatonLM", number: int, prompt: Prompt) -> Tokens:
@@ -191,32 +175,28 @@ def streaming(streamer: Streamer, prompts: Sequence[NDArray[Any]], asked: Genera
     if asked.num_beams == 1:
         streamer.put(torch.from_numpy(prompts[0].astype(np.int64)))
 
-    def put(new: NewToken) -> None:
-        streamer.put(torch.tensor([new.token]))
+    def put(new: GrownText) -> None:
+        streamer.put(torch.from_numpy(new.scores.tokens.astype(np.int64)))
 
     return put
 
 
 def _generated(
-    lm: "RetomatonLM", prompt: Tokens, text: Grown, stop: tuple[str, ...], effort: Effort
+    lm: "RetomatonLM", prompt: Tokens, text: GrownText, stop: tuple[str, ...], effort: Effort
 ) -> Generated:
     read = lm.tokenizer.decode
-    shown = text.tokens[:-1] if text.ending == "eos" else text.tokens
+    tokens = text.scores.tokens
+    shown = tokens[:-1] if text.ending == "eos" else tokens
     before = read(prompt.tolist())
     # Decoded together: what a token looks like may depend on the one before.
     new = read([*prompt.tolist(), *shown.tolist()])[len(before) :]
     if text.ending == "stop":
         new = new[: min(place for word in stop if (place := new.find(word)) >= 0)]
     return Generated(
-        before,
-        new,
-        prompt,
-        text.tokens,
-        text.log_probabilities,
-        text.log_lm,
-        text.searched,
-        text.matched,
-        text.accepted,
-        text.ending,
-        effort,
+        **text.scores.columns(),
+        prompt=before,
+        text=new,
+        prompt_tokens=prompt,
+        ending=text.ending,
+        effort=effort,
     )

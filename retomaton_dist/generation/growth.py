@@ -7,42 +7,45 @@ order, and only for texts that came to it: walks never go back.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from retomaton_dist.generation.hypotheses import DOCUMENT, Guide, Hypotheses, Rows
-from retomaton_dist.generation.sampling import Mixtures
+from retomaton_dist.automaton.lanes import Lanes
+from retomaton_dist.engine.lm_output import LMOutput, Normalised, normalise
+from retomaton_dist.engine.mixture import Mixtures, mixtures, temperatures_for
+from retomaton_dist.engine.retrieval import OpenRetrieval
+from retomaton_dist.engine.scores import steps_since
+from retomaton_dist.engine.token_scores import TokenScores
+from retomaton_dist.engine.uniform import uniform
+from retomaton_dist.engine.walker import Rows, Walker
+from retomaton_dist.engine.walks import WalkResult
 from retomaton_dist.generation.span_search import SearchNeed, SpanSearch
 from retomaton_dist.lm.growing import begin
 from retomaton_dist.lm.stepping import Stepper
 from retomaton_dist.methods.knnlm import RandomGate
-from retomaton_dist.methods.mixing import Mixing
-from retomaton_dist.scores.reading import Reading
-from retomaton_dist.scores.seen import steps_since
-from retomaton_dist.scores.uniform import uniform
-from retomaton_dist.scores.walks import Gate
+from retomaton_dist.methods.method import CurvePoint
 
 Tokens = NDArray[np.int32]
 
-LEAST_LOGIT = -1e6
+# A text that grows is the only document there is: so it is walked alike alone or among others.
+DOCUMENT = 0
 
 
 @dataclass(frozen=True)
-class Engine:
-    """What makes texts grow: the model, the walk (None: the LM alone) and how they are mixed.
+class Generator:
+    """What makes texts grow: the model, and how a walk (if there is one) is mixed in.
 
     `prefix` is the token that the model reads before a document, as in the corpus, or None.
     """
 
     stepper: Stepper
     prefix: int | None
-    guide: Guide | None
-    mixing: Mixing
-    gate: Gate | None = None
+    retrieval: OpenRetrieval | None
+    point: CurvePoint
 
     def inputs(self, tokens: Tokens) -> Tokens:
         """What the model reads of a text."""
@@ -52,68 +55,30 @@ class Engine:
 
     @property
     def walks_prompts(self) -> bool:
-        """Whether a walk depends on what it came by."""
-        return self.guide is not None and not self.guide.spec.forgetful
+        """Whether the walk depends on what it came by."""
+        return self.point.spec is not None and not self.point.spec.forgetful
 
+    def search(self, queries: NDArray[np.float16]) -> NDArray[np.int64]:
+        """The entries nearest to each query, as many as the walk takes."""
+        assert self.retrieval is not None
+        assert self.point.spec is not None
+        return self.retrieval.search(queries, self.retrieval.neighbours([self.point.spec]))
 
-class Said(NamedTuple):
-    """What the LM said at some positions: its logits, and what follows from them.
-
-    Log-probabilities are logits - normals.
-    """
-
-    logits: NDArray[np.float32]
-    normals: NDArray[np.float64]
-    favourites: NDArray[np.int64]
-    entropy: NDArray[np.float32]
-    confidence: NDArray[np.float32]
-
-
-def read_logits(logits: Tensor) -> Said:
-    """Normalise logits [positions, vocabulary]: few passes, and sums in double precision."""
-    exact = logits.float()
-    known: NDArray[np.float32] = exact.cpu().numpy()
-    rows, favourites = np.arange(len(known)), known.argmax(-1)
-    p = torch.softmax(exact, -1)
-    # What single precision lost is in the sum of all.
-    total, most = p.sum(-1, dtype=torch.float64).cpu().numpy(), p[rows, favourites]
-    largest = known[rows, favourites].astype(np.float64)
-    normals = largest - np.log(most.double().cpu().numpy()) + np.log(total)
-    # Where a model forbids tokens: 0 times a large number is 0, 0 times infinity is not.
-    finite = exact if bool(exact.amin() > LEAST_LOGIT) else exact.clamp(min=LEAST_LOGIT)
-    mean = p.mul_(finite).sum(-1, dtype=torch.float64).cpu().numpy() / total
-    entropy, confidence = (normals - mean).astype(np.float32), largest - normals
-    return Said(known, normals, favourites, entropy, confidence.astype(np.float32))
-
-
-@dataclass
-class Facts:
-    """What is known of the new tokens of texts, [texts, most]."""
-
-    log_p: NDArray[np.float64]
-    log_lm: NDArray[np.float64]
-    searched: NDArray[np.bool_]
-    matched: NDArray[np.int32]
-    accepted: NDArray[np.bool_]
-
-    @classmethod
-    def empty(cls, rows: int, most: int) -> "Facts":
-        """Nothing yet."""
-        shape = rows, most
-        searched, accepted = np.zeros(shape, np.bool_), np.zeros(shape, np.bool_)
-        return cls(np.zeros(shape), np.zeros(shape), searched, np.zeros(shape, np.int32), accepted)
-
-    def select(self, rows: Rows) -> None:
-        """Go on with these texts."""
-        for name, column in vars(self).items():
-            setattr(self, name, column[rows])
+    def gate(self, lm: LMOutput, positions: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Where the walk may search, at these positions of texts."""
+        if self.point.gate is None:
+            return np.ones(len(lm), np.bool_)
+        documents = np.full(len(lm), DOCUMENT, np.int32)
+        return self.point.gate(lm, documents, positions.astype(np.int32))
 
 
 class Growth:
     """Texts from their prompts on, `copies` of each side by side, with room for `most` tokens."""
 
-    def __init__(self, engine: Engine, prompts: Sequence[Tokens], copies: int, most: int) -> None:
-        self._engine = engine
+    def __init__(
+        self, generator: Generator, prompts: Sequence[Tokens], copies: int, most: int
+    ) -> None:
+        self._generator = generator
         self.searches, self.forwards = 0, 1
         self._search: SpanSearch | None = None
         # Drafted tokens may fall.
@@ -123,13 +88,17 @@ class Growth:
         for row, prompt in zip(self.tokens, prompts, strict=True):
             row[: len(prompt)] = prompt
         self.lengths, self.prompt_lengths = sizes.copy(), sizes
-        self.facts = Facts.empty(len(prompts), most)
-        inputs = [engine.inputs(prompt) for prompt in prompts]
-        self._rows, begun = begin(engine.stepper, inputs, every_query=engine.walks_prompts)
-        self._walks: Hypotheses | None = None
-        if engine.guide is not None:
-            self._walks = Hypotheses(engine.guide, len(prompts) * copies)
-            self._pass_prompts(engine.guide, self._walks, begun.queries)
+        self.scores = TokenScores.empty(len(prompts), most)
+        inputs = [generator.inputs(prompt) for prompt in prompts]
+        self._rows, begun = begin(generator.stepper, inputs, every_query=generator.walks_prompts)
+        self._walker: Walker | None = None
+        # What came of the last step of each text's walk.
+        self._searched = np.zeros(len(prompts), np.bool_)
+        self._matched, self._states = (np.zeros(len(prompts), np.int32) for _ in range(2))
+        if generator.retrieval is not None and generator.point.spec is not None:
+            specs = [generator.point.spec]
+            self._walker = Walker(generator.retrieval, specs, len(prompts) * copies)
+            self._pass_prompts(self._walker, begun.queries)
         last = np.stack([found[-1] for found in begun.queries])
         rows = np.repeat(np.arange(len(prompts)), copies)
         self.select(rows)
@@ -140,9 +109,10 @@ class Growth:
         return len(self.lengths)
 
     @property
-    def walks(self) -> Hypotheses | None:
-        """The walks, if there are any."""
-        return self._walks
+    def lanes(self) -> Lanes | None:
+        """The lanes of the walk, lane i that of text i; None if nothing is walked."""
+        spec = self._generator.point.spec
+        return self._walker.lanes(spec)[0] if self._walker and spec else None
 
     @property
     def made(self) -> Rows:
@@ -170,10 +140,12 @@ class Growth:
             return
         self.tokens, self.lengths = self.tokens[rows], self.lengths[rows]
         self.prompt_lengths = self.prompt_lengths[rows]
-        self.facts.select(rows)
+        self.scores = self.scores.at(rows)
+        self._searched, self._matched = self._searched[rows], self._matched[rows]
+        self._states = self._states[rows]
         self._rows.select(rows)
-        if self._walks is not None:
-            self._walks.select(rows)
+        if self._walker is not None:
+            self._walker.select(rows)
 
     def read(self, drafts: NDArray[np.int32], counts: Rows) -> None:
         """Read the latest token of each text, and the first `counts` drafted ones behind it."""
@@ -187,76 +159,86 @@ class Growth:
 
     def mixtures(self, rows: Rows, place: int) -> Mixtures:
         """Have the walks of texts come to a place of their spans; p there."""
-        queries, logits = self._span
-        said = read_logits(logits[:, place] if len(rows) == len(self) else logits[rows, place])
-        if self._walks is None:
-            none = np.empty((len(rows), 0))
-            parts = said.logits, said.normals, said.favourites, none.astype(np.int32), none
-            return Mixtures(np.ones(len(rows)), *parts, np.zeros(len(rows), np.int64))
-        begins = self._walks.positions[rows] < 0
-        reading = Reading(
-            queries[rows, place],
-            np.zeros(len(rows), np.int32),
-            np.where(begins, np.int32(-1), self.tokens[rows, self.lengths[rows] - 1]),
-            np.zeros(len(rows), np.float32),
-            said.entropy,
-            said.confidence,
-            said.favourites.astype(np.int32),
-        )
-        shares, tokens, extra, counts = self._walk(self._walks, rows, place, reading)
-        parts = said.logits, said.normals, said.favourites, tokens, extra
-        return Mixtures(shares, *parts, counts)
+        queries, spans = self._span
+        logits = (spans[:, place] if len(rows) == len(self) else spans[rows, place]).float()
+        said, known = normalise(logits), logits.cpu().numpy()
+        mixing = self._generator.point.mixing
+        spec, walker = self._generator.point.spec, self._walker
+        if walker is None or spec is None:
+            nothing = WalkResult.empty((len(rows),), (1.0,))
+            lm = self._lm_output(rows, queries[rows, place], said)
+            return mixtures(mixing.log_shares(lm, nothing), known, said, None)
+        lm = self._lm_output(rows, queries[rows, place], said)
+        walked = self._walk(walker, rows, place, lm)
+        found = walker.distributions(spec, rows, mixing.experts)
+        return mixtures(mixing.log_shares(lm, walked), known, said, found)
 
     def append(
-        self, rows: Rows, tokens: Tokens, mixtures: Mixtures, accepted: NDArray[np.bool_]
+        self, rows: Rows, tokens: Tokens, chosen: Mixtures, accepted: NDArray[np.bool_]
     ) -> None:
         """Let texts have the tokens that were chosen from these mixtures."""
-        places = self.made[rows]
+        place = rows, self.made[rows]
         self.tokens[rows, self.lengths[rows]] = tokens
-        facts = self.facts
-        facts.log_p[rows, places], facts.log_lm[rows, places] = mixtures.log_p(tokens)
-        facts.accepted[rows, places] = accepted
-        if self._walks is not None:
-            facts.searched[rows, places] = self._walks.searched[rows]
-            facts.matched[rows, places] = self._walks.matched[rows]
+        self.scores.put(place, **self.known(rows, tokens, chosen), accepted=accepted)
         self.lengths[rows] += 1
+
+    def known(self, rows: Rows, tokens: Tokens, chosen: Mixtures) -> dict[str, NDArray[Any]]:
+        """What is known of tokens that are chosen from these mixtures; of what was drafted, not."""
+        log_p, log_lm = chosen.log_p(tokens)
+        return {
+            "tokens": tokens,
+            "log_p": log_p,
+            "log_lm": log_lm,
+            "searched": self._searched[rows],
+            "matched": self._matched[rows],
+            "states": self._states[rows],
+        }
 
     def close(self) -> None:
         """End the walks' threads."""
         self._note_searches()
-        if self._walks is not None:
-            self._walks.lanes.close()
+        if self._walker is not None:
+            self._walker.close()
 
-    def _walk(
-        self, walks: Hypotheses, rows: Rows, place: int, reading: Reading
-    ) -> tuple[NDArray[np.float64], Tokens, NDArray[np.float64], Rows]:
-        """Shares of the LM, and the tokens that the automaton adds to, by how much, how many."""
-        engine, gate = self._engine, None
-        if engine.gate is not None:
-            positions = (walks.positions[rows] + 1).astype(np.int32)
-            gate = engine.gate(reading, np.full(len(rows), DOCUMENT, np.int32), positions)
+    def _lm_output(self, rows: Rows, queries: NDArray[np.float16], said: Normalised) -> LMOutput:
+        """What the LM says behind the latest tokens of texts; there is no next token yet."""
+        previous = self.tokens[rows, self.lengths[rows] - 1]
+        if self._walker is not None:
+            previous = np.where(self._walker.positions[rows] < 0, np.int32(-1), previous)
+        return LMOutput(
+            queries,
+            np.zeros(len(rows), np.int32),
+            previous,
+            np.zeros(len(rows), np.float32),
+            said.entropy.cpu().numpy(),
+            said.confidence.cpu().numpy(),
+            said.favourites.cpu().numpy().astype(np.int32),
+        )
+
+    def _walk(self, walker: Walker, rows: Rows, place: int, lm: LMOutput) -> WalkResult:
+        """Take the walks of texts to their next positions."""
+        generator = self._generator
         assert self._search is not None
-        find = self._search.at(rows, place)
+        assert generator.point.spec is not None
+        gate = generator.gate(lm, walker.positions[rows] + 1)
         last = self.tokens[rows, self.lengths[rows] - 1]
-        walks.step(rows, last, reading.queries, find, gate)
-        logs = engine.mixing.log_shares(walks.seen(rows, reading), walks.walked(rows))
-        shares, found = np.exp(logs), walks.distributions(rows)
-        # There is room for as many tokens as candidates, but few of these differ.
-        most = int(found.counts.max(initial=0))
-        added = np.einsum("rv,rvc->rc", shares[:, 1:], found.probabilities[:, :, :most])
-        tokens = np.ascontiguousarray(found.tokens[:, :most])
-        return shares[:, 0].copy(), tokens, added, found.counts
+        walker.step(rows, last, lm.queries, self._search.at(rows, place), gate)
+        grid = temperatures_for(generator.point.mixing)
+        walked = walker.results(grid)[generator.point.spec]
+        self._searched[rows], self._matched[rows] = walked.searched, walked.matched
+        self._states[rows] = walked.states
+        return walked
 
     def _crop(self) -> None:
         """Have the model forget drafted tokens that do not stand; the latest was not read yet."""
-        offset = 0 if self._engine.prefix is None else 1
+        offset = 0 if self._generator.prefix is None else 1
         self._rows.crop(self.lengths - 1 + offset)
 
     def _begin_span(self, queries: NDArray[np.float16], logits: Tensor, counts: Rows) -> None:
         self._span = queries, logits
-        if self._engine.guide is not None:
+        if self._walker is not None:
             self._note_searches()
-            self._search = SpanSearch(self._engine.guide, queries, counts, self._need)
+            self._search = SpanSearch(self._generator.search, queries, counts, self._need)
 
     def _note_searches(self) -> None:
         if self._search is not None:
@@ -264,33 +246,32 @@ class Growth:
             self.searches += self._search.searches
         self._search = None
 
-    def _pass_prompts(
-        self, guide: Guide, walks: Hypotheses, queries: list[NDArray[np.float16]]
-    ) -> None:
+    def _pass_prompts(self, walker: Walker, queries: list[NDArray[np.float16]]) -> None:
         """Take the walks to where the last positions of prompts are the next ones."""
-        lead = 1 if self._engine.prefix is None else 0
+        lead = 1 if self._generator.prefix is None else 0
         positions = self.lengths - lead
-        if guide.spec.forgetful:
+        if not self._generator.walks_prompts:
             for row, count in enumerate(positions):
                 tokens = self.tokens[row, : self.lengths[row]]
-                walks.skip(row, tokens, int(count) - 1, self._since(int(count)))
+                walker.skip(row, tokens, int(count) - 1, self._since(int(count)))
             return
         padded = np.zeros((len(self), int(positions.max()) + 1, queries[0].shape[1]), np.float16)
         for number, found in enumerate(queries):
             padded[number, : len(found)] = found
         need = SearchNeed(believed=1.0)
-        search = SpanSearch(guide, padded, positions, need)
+        search = SpanSearch(self._generator.search, padded, positions, need)
         for place in range(int(positions.max())):
             rows = np.flatnonzero(positions > place)
             before = place - 1 + lead
             tokens = self.tokens[rows, before] if before >= 0 else np.full(len(rows), -1, np.int32)
-            walks.step(rows, tokens, padded[rows, place], search.at(rows, place))
-            need.note(len(rows), int(walks.searched[rows].sum()))
+            opened = np.ones(len(rows), np.bool_)
+            walker.step(rows, tokens, padded[rows, place], search.at(rows, place), opened)
+            need.note(len(rows), search.asked_at(place))
         self.searches += search.searches
 
     def _since(self, positions: int) -> int:
         """Steps since the last position that a gate let a walk to that forgets; -1: none yet."""
-        gate = self._engine.gate
+        gate = self._generator.point.gate
         if not positions or not isinstance(gate, RandomGate):
             return 0 if positions else -1
         documents = np.full(positions, DOCUMENT, np.int32)

@@ -5,7 +5,8 @@
 What `generate` prepares - logits processors, stopping criteria, beams, copies - works on the
 mixture's scores, which are the LM's logits where the automaton has no share. Random numbers come
 from `seed`, not from torch. `generate` keeps `streamer=` from functions of others: here it is
-called `stream_to=`. What cannot be done as asked is refused.
+called `stream_to=`. What cannot be done as asked is refused, but for `assistant_model=`, which
+`generate` keeps to itself: it changes nothing, since drafts come from the store.
 """
 
 from collections.abc import Callable
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from retomaton_dist.errors import BadInput
-from retomaton_dist.generation.decoding import Ending, Grown
+from retomaton_dist.generation.decoding import Ending, GrownText
 from retomaton_dist.generation.drafting import Draft, drafting_for
 from retomaton_dist.generation.generating import Generating, Streamer, decode, streaming
 from retomaton_dist.generation.growth import Tokens
@@ -32,6 +33,13 @@ CustomGenerate = Callable[..., Any]
 NOT_OBEYED = {
     "length_penalty": 1.0,
     "early_stopping": False,
+    "num_beam_groups": 1,
+    "diversity_penalty": 0.0,
+    "penalty_alpha": 0.0,
+    "dola_layers": None,
+    "constraints": None,
+    "force_words_ids": None,
+    "prompt_lookup_num_tokens": None,
     "output_scores": False,
     "output_logits": False,
     "output_attentions": False,
@@ -81,7 +89,7 @@ def custom_generate(lm: "RetomatonLM") -> CustomGenerate:
             watch = streaming(stream_to, [ids.cpu().numpy() for ids in prompts.ids], asked)
         also = prompts.ended_by(stopping_criteria) if stopping_criteria else None
         ending = Ending(asked.max_new_tokens, (), (), lm.tokenizer.decode, also)
-        grown, _effort = decode(lm.engine, prompts.tokens, ending, asked, watch)
+        grown, _effort = decode(lm.generator, prompts.tokens, ending, asked, watch)
         if stream_to is not None:
             stream_to.end()
         made = prompts.with_texts(grown, config.pad_token_id)
@@ -97,7 +105,7 @@ class _Prompts:
         self.ids = ids
         kept = torch.ones_like(ids) if mask is None else mask
         rows = [row[seen.bool()].cpu().numpy() for row, seen in zip(ids, kept, strict=True)]
-        prefix = lm.engine.prefix
+        prefix = lm.generator.prefix
         # What the model reads before a document is no part of it.
         begins = [prefix is not None and len(row) > 0 and row[0] == prefix for row in rows]
         self._prefix = [prefix] if all(begins) and prefix is not None else []
@@ -105,7 +113,13 @@ class _Prompts:
             row[1 if begin else 0 :].astype(np.int32)
             for row, begin in zip(rows, begins, strict=True)
         ]
+        if not rows:
+            raise BadInput("input_ids has no rows: give at least one prompt")
         for number, tokens in enumerate(self.tokens):
+            if len(tokens) and not 0 <= tokens.min() <= tokens.max() < lm.lm.vocabulary:
+                raise BadInput(
+                    f"prompt {number} has ids outside the vocabulary: 0 to {lm.lm.vocabulary - 1}"
+                )
             if not len(tokens):
                 raise BadInput(f"prompt {number} is empty: give at least one token to go on from")
 
@@ -124,14 +138,14 @@ class _Prompts:
         """Whether stopping criteria end a text."""
         return lambda text: bool(criteria(self._row(text), None)[0])
 
-    def with_texts(self, grown: list[Grown], pad: int | None) -> Tensor:
+    def with_texts(self, grown: list[GrownText], pad: int | None) -> Tensor:
         """Ids of prompts and texts, padded on their right."""
-        longest = max(len(text.tokens) for text in grown)
+        longest = max(len(text.scores.tokens) for text in grown)
         made = torch.full((len(grown), self.ids.shape[1] + longest), pad or 0, dtype=torch.int64)
         for row, text in zip(made, grown, strict=True):
             row[: self.ids.shape[1]] = self.ids[text.prompt]
-            end = self.ids.shape[1] + len(text.tokens)
-            row[self.ids.shape[1] : end] = torch.from_numpy(text.tokens.astype(np.int64))
+            end = self.ids.shape[1] + len(text.scores.tokens)
+            row[self.ids.shape[1] : end] = torch.from_numpy(text.scores.tokens.astype(np.int64))
         return made.to(self.ids.device)
 
     def _row(self, text: Tokens) -> Tensor:

@@ -1,6 +1,5 @@
 """A store's model and automaton, loaded as one language model."""
 
-import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -10,15 +9,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from retomaton_dist.automaton.suffixes import Suffixes
-from retomaton_dist.errors import BadInput
-from retomaton_dist.evaluation.kept_calibration import KeptCalibration, calibration_names
-from retomaton_dist.evaluation.prepare import (
-    MOST_LOGITS,
+from retomaton_dist.calibration.calibration import Calibration, calibration_names
+from retomaton_dist.engine.opening import (
+    batch_tokens,
+    check_sigmas,
     check_tokenizer,
     choose_automata,
     store_model,
 )
-from retomaton_dist.evaluation.score_worker import Retrieval
+from retomaton_dist.engine.retrieval import Retrieval
+from retomaton_dist.engine.token_scores import TokenScores
+from retomaton_dist.errors import BadInput
 from retomaton_dist.generation.choosing import LoadRequest, choose_point
 from retomaton_dist.generation.decoding import Watch
 from retomaton_dist.generation.drafting import Draft, Learnt, drafting_for, suffixes_of
@@ -27,13 +28,13 @@ from retomaton_dist.generation.generating import (
     Generating,
     Prompt,
     Streamer,
-    engine_of,
     generate,
+    generator_of,
 )
-from retomaton_dist.generation.growth import Engine
+from retomaton_dist.generation.growth import Generator
 from retomaton_dist.generation.hugging_face import CustomGenerate, custom_generate
 from retomaton_dist.generation.sampling import Choosing
-from retomaton_dist.generation.scoring import Scorable, Scored, score
+from retomaton_dist.generation.scoring import Scorable, score
 from retomaton_dist.lm.identity import ModelSpec
 from retomaton_dist.lm.model import LanguageModel
 from retomaton_dist.lm.tokenizer import Tokenizer
@@ -83,9 +84,7 @@ class RetomatonLM:
     @property
     def batch_tokens(self) -> int:
         """Tokens of one forward pass over whole texts."""
-        room = max(self.context, MOST_LOGITS // self.lm.vocabulary)
-        asked: int = self.store.stage("extract").config["batch_tokens"]
-        return min(asked, room)
+        return batch_tokens(self.store, self.lm.vocabulary)
 
     def encode(self, text: str) -> NDArray[np.int32]:
         """The tokens of a text as a document of the corpus has them, its end included."""
@@ -95,7 +94,7 @@ class RetomatonLM:
         tokens = self.tokenizer.encode([text])[0][0]
         return np.append(tokens, np.int32(end)) if len(tokens) and end is not None else tokens
 
-    def score(self, texts: Sequence[Scorable]) -> list[Scored]:
+    def score(self, texts: Sequence[Scorable]) -> list[TokenScores]:
         """Log-probabilities of texts, each of them a document: the numbers that `eval` has.
 
         A text is tokenised as the corpus was, its end included; tokens are taken as they are.
@@ -103,9 +102,9 @@ class RetomatonLM:
         return score(self, [texts] if isinstance(texts, str) else texts)
 
     @cached_property
-    def engine(self) -> Engine:
+    def generator(self) -> Generator:
         """What makes texts grow."""
-        return engine_of(self)
+        return generator_of(self)
 
     @cached_property
     def learnt(self) -> dict[Hashable, Learnt]:
@@ -166,6 +165,9 @@ class RetomatonLM:
         )
         return generate(self, given, asked, streamer, watch)
 
+    def __repr__(self) -> str:
+        return f"<RetomatonLM: {self}>"
+
     def __str__(self) -> str:
         walk = f", walk {self.point.spec.label}" if self.point.spec else ""
         found = f", calibration {self.calibration!r}" if self.calibration else ""
@@ -182,7 +184,7 @@ def load(
     foss: float | None = None,
     sigma: float | None = None,
     lam: float | None = None,
-    temperature: float | None = None,
+    knn_temperature: float | None = None,
     model: str | None = None,
     device: str | None = None,
     threads: int = 1,
@@ -192,9 +194,9 @@ def load(
 
     The walk is by `tau`, or by the tau that saves the fraction `foss` of the searches on the
     calibration text; by default what the calibration was made for. `calibration` is the newest by
-    default; without any, `lam` and `temperature` must be given, for a method without a network.
+    default; without any, `lam` and `knn_temperature` must be given, for a method without a network.
     """
-    wanted = LoadRequest(method, tau, foss, sigma, lam, temperature)
+    wanted = LoadRequest(method, tau, foss, sigma, lam, knn_temperature)
     opened = Store.open(Path(store).resolve())
     kept = _calibration(opened, calibration, wanted)
     name = choose_automata(automaton, opened)[0]
@@ -210,22 +212,23 @@ def load(
     return RetomatonLM(opened, outlined.spec, lm, tokenizer, retrieval, point, found)
 
 
-def _calibration(store: Store, name: str | None, wanted: LoadRequest) -> KeptCalibration | None:
+def _calibration(store: Store, name: str | None, wanted: LoadRequest) -> Calibration | None:
     names = calibration_names(store)
     if name is not None:
-        return KeptCalibration.open(store, name)
+        return Calibration.open(store, name)
     if names:
-        return KeptCalibration.open(store, names[-1])
-    if wanted.method != "lm" and (wanted.lam is None or wanted.temperature is None):
+        return Calibration.open(store, names[-1])
+    if wanted.method != "lm" and (wanted.lam is None or wanted.knn_temperature is None):
         raise BadInput(
             f"{store.path} has no calibration: make one with `retomaton calibrate {store.path} "
-            f"--on TEXT`, or choose a method without a network and give lam and temperature"
+            f"--on TEXT`, or choose a method without a network and give --lambda and "
+            f"--knn-temperature (in Python: lam and knn_temperature)"
         )
     return None
 
 
 def _retrieval(
-    store: Store, automaton: str, kept: KeptCalibration | None, point: CurvePoint, threads: int
+    store: Store, automaton: str, kept: Calibration | None, point: CurvePoint, threads: int
 ) -> Retrieval:
     """What the walk needs of the store, opened; what is missing is said with its command."""
     spec = point.spec
@@ -234,13 +237,8 @@ def _retrieval(
     searches, looks_up = (spec.searches, spec.looks_up) if spec else (False, False)
     if searches:
         store.stage(f"index/{index or NAME}")
-    if looks_up:
-        longest = store.stage(f"suffix/{suffixes or NAME}").config["longest"]
-        if spec is not None and longest < spec.sigma < math.inf:
-            raise BadInput(
-                f"sigma {spec.sigma:g}: the suffix index tells {longest} tokens apart; choose "
-                f"0..{longest}, or inf"
-            )
+    if spec is not None and spec.looks_up:
+        check_sigmas(store, suffixes or NAME, (spec.sigma,))
     return Retrieval(
         store.path,
         (automaton,),

@@ -10,12 +10,12 @@ random number is looked up in the cumulated probabilities, whose borders all mov
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from retomaton_dist.compiled import Whole, compiled
+from retomaton_dist.engine.mixture import Mixtures
 from retomaton_dist.errors import BadInput
 
 Floats = NDArray[np.float64]
@@ -49,7 +49,8 @@ class Choosing:
         _check("top_p", self.top_p, 0 < self.top_p <= 1, "above 0, and 1 at most")
         penalty = self.repetition_penalty
         _check("repetition_penalty", penalty, 0 < penalty < math.inf, "above 0")
-        _check("seed", self.seed, 0 <= self.seed < 1 << 63, "a whole number, 0 or more")
+        whole = isinstance(self.seed, int | np.integer)
+        _check("seed", self.seed, whole and 0 <= self.seed < 1 << 63, "a whole number, 0 or more")
 
     @property
     def looks_back(self) -> bool:
@@ -66,60 +67,6 @@ class Choosing:
 def _check(name: str, value: object, holds: bool, must: str) -> None:
     if not holds:
         raise BadInput(f"{name} = {value}: must be {must}")
-
-
-class Mixtures(NamedTuple):
-    """p of every token at some positions, in parts: what the LM says, and what is added.
-
-    p(token) = shares[i] p_lm(token), plus extra[i, j] where tokens[i, j] is the token, for j below
-    counts[i]; log p_lm(token) = logits[i, token] - normals[i]. `favourites` are the LM's most
-    probable tokens. Nothing of the vocabulary's size is made but where it is needed.
-    """
-
-    shares: Floats
-    logits: NDArray[np.float32]
-    normals: Floats
-    favourites: NDArray[np.int64]
-    tokens: NDArray[np.int32]
-    extra: Floats
-    counts: Rows
-
-    def dense(self) -> Floats:
-        """p, [positions, vocabulary]."""
-        p: Floats = self.logits.astype(np.float64)
-        p -= self.normals[:, None]
-        np.exp(p, out=p)
-        add_extra(p, self.shares, self.tokens, self.extra, self.counts)
-        return p
-
-    def select(self, rows: Rows) -> "Mixtures":
-        """The positions of these rows, in this order."""
-        columns: list[NDArray[Any]] = [column[rows] for column in self]
-        return Mixtures(*columns)
-
-    def log_p(self, tokens: NDArray[np.int32]) -> tuple[Floats, Floats]:
-        """Logarithms of p, and of p_lm, of a token per position."""
-        log_lm: Floats = self.logits[np.arange(len(tokens)), tokens] - self.normals
-        same = self.tokens == tokens[:, None]
-        same &= np.arange(self.tokens.shape[1]) < self.counts[:, None]
-        added = np.where(same, self.extra, 0.0).sum(axis=1)
-        with np.errstate(divide="ignore"):
-            return np.log(self.shares * np.exp(log_lm) + added), log_lm
-
-
-@compiled
-def add_extra(
-    p: Floats,
-    shares: Floats,
-    tokens: NDArray[np.int32],
-    extra: Floats,
-    counts: NDArray[np.int64],
-) -> None:
-    """Make p of p_lm, in place."""
-    for i in range(p.shape[0]):
-        p[i] *= shares[i]
-        for j in range(counts[i]):
-            p[i, tokens[i, j]] += extra[i, j]
 
 
 @compiled

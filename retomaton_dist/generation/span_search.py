@@ -6,12 +6,14 @@ and drafted tokens may fall before a walk comes to them.
 """
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from retomaton_dist.generation.hypotheses import Find, Guide, Rows
+from retomaton_dist.engine.walker import Find, Rows
+
+Search = Callable[[NDArray[np.float16]], NDArray[np.int64]]
 
 # Places that are searched at once, at most.
 AHEAD = 8
@@ -43,9 +45,10 @@ class SpanSearch:
     """Finds what is near to the places of a span, some places ahead in one call."""
 
     def __init__(
-        self, guide: Guide, queries: NDArray[np.float16], counts: Rows, need: SearchNeed
+        self, search: Search, queries: NDArray[np.float16], counts: Rows, need: SearchNeed
     ) -> None:
-        self._guide, self._queries, self._counts, self._need = guide, queries, counts, need
+        self._search_for, self._queries = search, queries
+        self._counts, self._need = counts, need
         self._found: dict[tuple[int, int], NDArray[np.int64]] = {}
         self._asked: dict[int, list[int]] = defaultdict(list)
         self.searches = 0
@@ -64,6 +67,10 @@ class SpanSearch:
 
         return find
 
+    def asked_at(self, place: int) -> int:
+        """Of how many rows a place had to be searched."""
+        return sum(place in places for places in self._asked.values())
+
     def close(self) -> None:
         """The walks are through: take note of what searching ahead was, or would have been, for."""
         for row, places in self._asked.items():
@@ -77,6 +84,6 @@ class SpanSearch:
             for ahead in range(place, min(place + self._need.ahead, int(self._counts[row])))
         ]
         numbers, at = np.array(places).T
-        found = self._guide.search(self._queries[numbers, at])
+        found = self._search_for(self._queries[numbers, at])
         self._found.update(zip(places, found, strict=True))
         self.searches += len(places)

@@ -11,7 +11,7 @@ from retomaton_dist.lm.identity import ModelSpec
 from retomaton_dist.lm.model import LanguageModel
 from retomaton_dist.lm.windows import Window, batches, document_windows
 from retomaton_dist.storage.corpus import Corpus
-from retomaton_dist.storage.sending import WithoutCaches
+from retomaton_dist.storage.pickling import PicklesFieldsOnly
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class WindowReader:
 
 
 @dataclass(frozen=True)
-class ModelReader(WithoutCaches):
+class ModelReader(PicklesFieldsOnly):
     """The common part of what reads with a model; sent to a worker, it loads the model there."""
 
     windows: WindowReader

@@ -17,8 +17,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from retomaton_dist.automaton.summing import ALL, OTHER, POINTED
+from retomaton_dist.engine.mixture import (
+    Candidates,
+    Floats,
+    LMFeatures,
+    log_experts,
+    trusting_the_lm,
+)
+from retomaton_dist.engine.scores import Scores
+from retomaton_dist.engine.walks import WalkResult, WalkSpec, forgetful
 from retomaton_dist.errors import BadInput
-from retomaton_dist.methods.constant import as_facts, find_constants, from_facts
+from retomaton_dist.methods.constant import Constants, as_facts, find_constants, from_facts
 from retomaton_dist.methods.held_out import held_out
 from retomaton_dist.methods.knnlm import WIDE, random_gate
 from retomaton_dist.methods.method import (
@@ -29,14 +38,9 @@ from retomaton_dist.methods.method import (
     Setup,
     arrays_below,
 )
-from retomaton_dist.methods.mixing import Version, log_versions, trusting_the_lm
-from retomaton_dist.methods.mixture import Constants, Floats
 from retomaton_dist.methods.mixture_network import SEED, MixtureNetwork, train_mixture
 from retomaton_dist.methods.retomaton import POINTER_WEIGHTS
 from retomaton_dist.methods.suffix import restart_walks
-from retomaton_dist.scores.scores import Scores
-from retomaton_dist.scores.seen import Seen
-from retomaton_dist.scores.walks import Walked, WalkSpec, forgetful
 from retomaton_dist.storage.canonical import Json
 
 # Share of the calibration text that tells when a network has learned enough.
@@ -54,11 +58,11 @@ class Bases:
     weighed: Constants
     plain: Constants
 
-    def versions(self) -> tuple[Version, ...]:
+    def experts(self) -> tuple[Candidates, ...]:
         """Those that are mixed; the first is that of `retomaton+pw`."""
         weighed, plain = self.weighed, self.plain
         return tuple(
-            Version(constants.temperature * factor, constants.pointer_weight)
+            Candidates(constants.temperature * factor, constants.pointer_weight)
             for constants, factors in ((weighed, (1.0, 0.5)), (plain, (1.0, 0.5, 2.0)))
             for factor in factors
         )
@@ -66,7 +70,7 @@ class Bases:
     def begin(self) -> list[float]:
         """Shares of the LM and of each version that are those of `retomaton+pw`, almost."""
         weight = self.weighed.weight
-        return [1 - weight, weight, *[LEAST_SHARE] * (len(self.versions()) - 1)]
+        return [1 - weight, weight, *[LEAST_SHARE] * (len(self.experts()) - 1)]
 
 
 @dataclass(frozen=True)
@@ -78,13 +82,13 @@ class AdaptiveMixing:
     suffixes: bool = False
 
     @cached_property
-    def versions(self) -> tuple[Version, ...]:
+    def experts(self) -> tuple[Candidates, ...]:
         """Those of its bases."""
-        return self.bases.versions()
+        return self.bases.experts()
 
-    def log_shares(self, seen: Seen, walked: Walked) -> Floats:
+    def log_shares(self, lm: LMFeatures, walked: WalkResult) -> Floats:
         """As the network trusts them."""
-        known = features(seen, walked, self.bases.plain.temperature, self.suffixes)
+        known = features(lm, walked, self.bases.plain.temperature, self.suffixes)
         return trusting_the_lm(self.network.log_shares(known), walked)
 
 
@@ -250,7 +254,7 @@ def _train(
     for spec in specs:
         walked = scores.walk(spec.label)
         seen.append(features(scores, walked, bases.plain.temperature, suffixes)[rows])
-        logs = log_versions(scores, walked, bases.versions())
+        logs = log_experts(scores, walked, bases.experts())
         components.append(logs.astype(np.float32)[rows])
     # The same positions of every walk: one that is held out is learned from nowhere.
     held = np.tile(held_out(scores.document[rows], HELD_OUT, chosen.seed), len(seen))
@@ -264,18 +268,18 @@ def _train(
 
 
 def features(
-    seen: Seen, walked: Walked, temperature: float, suffixes: bool = False
+    lm: LMFeatures, walked: WalkResult, temperature: float, suffixes: bool = False
 ) -> NDArray[np.float32]:
     """What is known before the token is: [rows, features]; of suffixes only if asked."""
     near = np.where(np.isfinite(walked.nearest), walked.nearest, 0.0)
-    places = [seen.temperatures.index(factor * temperature) for factor in CROWDS]
+    places = [walked.temperatures.index(factor * temperature) for factor in CROWDS]
     sums = walked.sums[:, places, ALL]
     crowd = np.logaddexp(sums[..., POINTED], sums[..., OTHER])
     with np.errstate(invalid="ignore"):
         share = np.exp(sums[:, 1, POINTED] - crowd[:, 1])
     columns = [
-        seen.entropy,
-        seen.confidence,
+        lm.entropy,
+        lm.confidence,
         # In units of the temperature: distances have those of the model's keys.
         np.log1p(np.maximum(near, 0) / temperature),
         np.log1p(walked.states),
@@ -283,7 +287,7 @@ def features(
         np.log1p(walked.pointed),
         np.nan_to_num(share),
         walked.searched,
-        np.log1p(seen.since_restart(walked.searched | (walked.matched > 0))),
+        np.log1p(walked.since),
         *np.nan_to_num(crowd, neginf=-1.0).T,
         *([walked.matched, walked.matched > 0] if suffixes else []),
     ]

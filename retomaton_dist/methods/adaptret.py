@@ -7,16 +7,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from retomaton_dist.automaton.summing import log_automaton
+from retomaton_dist.engine.lm_output import LMOutput
+from retomaton_dist.engine.mixture import Candidates, Floats, LMFeatures, trusting_the_lm
+from retomaton_dist.engine.scores import Scores
+from retomaton_dist.engine.walks import WalkResult, WalkSpec, forgetful
 from retomaton_dist.errors import BadInput
 from retomaton_dist.methods.adaptret_network import AdaptRetNetwork, train_adaptret
 from retomaton_dist.methods.constant import find_constants
 from retomaton_dist.methods.method import Calibrated, CurvePoint, Method, Setup
-from retomaton_dist.methods.mixing import Version, trusting_the_lm
-from retomaton_dist.methods.mixture import Floats
-from retomaton_dist.scores.reading import Reading
-from retomaton_dist.scores.scores import Scores
-from retomaton_dist.scores.seen import Seen
-from retomaton_dist.scores.walks import Walked, WalkSpec, forgetful
 
 
 @dataclass(frozen=True, repr=False)
@@ -27,7 +25,7 @@ class AdaptRetGate:
     threshold: float
 
     def __call__(
-        self, reading: Reading, documents: NDArray[np.int32], positions: NDArray[np.int32]
+        self, reading: LMOutput, documents: NDArray[np.int32], positions: NDArray[np.int32]
     ) -> NDArray[np.bool_]:
         """Say of each row whether it is searched."""
         del documents, positions
@@ -46,13 +44,13 @@ class AdaptRetMixing:
     temperature: float
 
     @property
-    def versions(self) -> tuple[Version, ...]:
+    def experts(self) -> tuple[Candidates, ...]:
         """One, in which pointers weigh nothing more."""
-        return (Version(self.temperature, 1.0),)
+        return (Candidates(self.temperature, 1.0),)
 
-    def log_shares(self, seen: Seen, walked: Walked) -> Floats:
+    def log_shares(self, lm: LMFeatures, walked: WalkResult) -> Floats:
         """As the network trusts them."""
-        return trusting_the_lm(self.network.log_shares(seen.reading), walked)
+        return trusting_the_lm(self.network.log_shares(lm.whole()), walked)
 
 
 class AdaptRet(Method):
@@ -71,11 +69,10 @@ class AdaptRet(Method):
             raise BadInput(f"{self.name} is trained on held-out text: name some: --calibrate-on")
         spec = self.walks(setup)[0]
         temperature = find_constants(scores, spec, setup).temperature
-        log_knn = _log_knn(scores, scores.walk(spec.label), temperature)
-        network, facts = train_adaptret(
-            scores.reading, log_knn, scores.document, setup.statistics()
-        )
-        trust = network.log_shares(scores.reading)[:, 0]
+        log_knn = log_automaton(scores.walk(spec.label).at(temperature))
+        said = scores.whole()
+        network, facts = train_adaptret(said, log_knn, scores.document, setup.statistics())
+        trust = network.log_shares(said)[:, 0]
         thresholds = {str(share): float(np.quantile(trust, 1 - share)) for share in setup.fractions}
         found = {**facts, "temperature": temperature, "thresholds": thresholds}
         return Calibrated(found, network.arrays())
@@ -90,8 +87,3 @@ class AdaptRet(Method):
             gate = AdaptRetGate(network, threshold) if share else None
             facts = {"lambda": None, "temperature": temperature, "fraction": share}
             yield CurvePoint(self.name, self.walks(setup)[0], mixing, gate, facts)
-
-
-def _log_knn(scores: Scores, walked: Walked, temperature: float) -> Floats:
-    place = scores.temperatures.index(temperature)
-    return log_automaton(walked.sums[:, place].astype(np.float64))

@@ -17,9 +17,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from retomaton_dist.engine.lm_output import LMOutput
 from retomaton_dist.methods.held_out import held_out
 from retomaton_dist.methods.token_statistics import TokenStatistics
-from retomaton_dist.scores.reading import Reading
 
 HIDDEN, LAYERS, DROPOUT = 128, 5, 0.2
 RATE, BATCH, EPOCHS, SEED = 5e-4, 64, 10, 927
@@ -58,7 +58,7 @@ class AdaptRetNetwork:
     net: _Net
     statistics: TokenStatistics
 
-    def log_shares(self, reading: Reading) -> NDArray[np.float64]:
+    def log_shares(self, reading: LMOutput) -> NDArray[np.float64]:
         """Log-shares of the LM and of kNN-LM, [rows, 2]; they sum to 1 as float64."""
         queries, scalars = inputs(reading, self.statistics)
         with torch.inference_mode():
@@ -86,7 +86,7 @@ class AdaptRetNetwork:
         return cls(net.eval(), TokenStatistics(*numbers))
 
 
-def inputs(reading: Reading, statistics: TokenStatistics) -> tuple[Tensor, Tensor]:
+def inputs(reading: LMOutput, statistics: TokenStatistics) -> tuple[Tensor, Tensor]:
     """The queries and the four scalars of every row."""
     scalars = np.concatenate(
         [
@@ -101,7 +101,7 @@ def inputs(reading: Reading, statistics: TokenStatistics) -> tuple[Tensor, Tenso
 
 
 def train_adaptret(
-    reading: Reading,
+    reading: LMOutput,
     log_knn: NDArray[np.float64],
     documents: NDArray[np.int32],
     statistics: TokenStatistics,

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from retomaton_dist.engine.lm_output import LMOutput
+from retomaton_dist.engine.scores import Scores
+from retomaton_dist.engine.uniform import uniform
+from retomaton_dist.engine.walks import WalkSpec, forgetful
 from retomaton_dist.methods.constant import ConstantMixing, as_facts, find_constants, from_facts
 from retomaton_dist.methods.method import Calibrated, CurvePoint, Method, Setup
-from retomaton_dist.scores.reading import Reading
-from retomaton_dist.scores.scores import Scores
-from retomaton_dist.scores.uniform import uniform
-from retomaton_dist.scores.walks import WalkSpec, forgetful
 
 WIDE = "knnlm+wide"
 
@@ -27,7 +27,7 @@ class RandomGate:
     fraction: float
 
     def __call__(
-        self, reading: Reading, documents: NDArray[np.int32], positions: NDArray[np.int32]
+        self, reading: LMOutput, documents: NDArray[np.int32], positions: NDArray[np.int32]
     ) -> NDArray[np.bool_]:
         """Say of each row whether it is searched."""
         del reading

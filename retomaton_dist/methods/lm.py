@@ -5,21 +5,19 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from retomaton_dist.engine.mixture import Candidates, Floats, LMFeatures
+from retomaton_dist.engine.scores import Scores
+from retomaton_dist.engine.walks import WalkResult, WalkSpec
 from retomaton_dist.methods.method import Calibrated, CurvePoint, Method, Searching, Setup
-from retomaton_dist.methods.mixing import Version
-from retomaton_dist.methods.mixture import Floats
-from retomaton_dist.scores.scores import Scores
-from retomaton_dist.scores.seen import Seen
-from retomaton_dist.scores.walks import Walked, WalkSpec
 
 
 @dataclass(frozen=True)
 class LmAlone:
     """p = p_lm."""
 
-    versions: tuple[Version, ...] = ()
+    experts: tuple[Candidates, ...] = ()
 
-    def log_shares(self, seen: Seen, walked: Walked) -> Floats:  # noqa: ARG002 - the contract's
+    def log_shares(self, lm: LMFeatures, walked: WalkResult) -> Floats:  # noqa: ARG002 - the contract's
         """All for the LM."""
         return np.zeros((len(walked.nearest), 1))
 

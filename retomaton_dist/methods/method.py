@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 
 from numpy.typing import NDArray
 
-from retomaton_dist.methods.mixing import Mixing
+from retomaton_dist.engine.mixture import Mixing
+from retomaton_dist.engine.scores import Scores
+from retomaton_dist.engine.walks import Gate, WalkSpec
 from retomaton_dist.methods.token_statistics import TokenStatistics
-from retomaton_dist.scores.scores import Scores
-from retomaton_dist.scores.walks import Gate, WalkSpec
 from retomaton_dist.storage.canonical import Json
 
 # Fractions of saved searches that methods without a threshold tau are asked for.

@@ -3,11 +3,11 @@
 import math
 from collections.abc import Iterator, Sequence
 
+from retomaton_dist.engine.scores import Scores
+from retomaton_dist.engine.walks import WalkSpec
 from retomaton_dist.methods.constant import ConstantMixing, as_facts, find_constants, from_facts
 from retomaton_dist.methods.knnlm import WIDE
 from retomaton_dist.methods.method import Calibrated, CurvePoint, Method, Setup
-from retomaton_dist.scores.scores import Scores
-from retomaton_dist.scores.walks import WalkSpec
 from retomaton_dist.storage.canonical import Json
 
 POINTER_WEIGHTS = (1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 32.0, 64.0, 128.0, 256.0)

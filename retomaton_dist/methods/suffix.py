@@ -3,8 +3,16 @@
 import math
 from collections.abc import Iterator, Sequence
 
+from retomaton_dist.engine.scores import Scores
+from retomaton_dist.engine.walks import WalkSpec, forgetful, format_threshold
 from retomaton_dist.errors import BadInput
-from retomaton_dist.methods.constant import ConstantMixing, as_facts, find_constants, from_facts
+from retomaton_dist.methods.constant import (
+    ConstantMixing,
+    Constants,
+    as_facts,
+    find_constants,
+    from_facts,
+)
 from retomaton_dist.methods.knnlm import WIDE
 from retomaton_dist.methods.method import (
     Calibrated,
@@ -14,9 +22,6 @@ from retomaton_dist.methods.method import (
     Searching,
     Setup,
 )
-from retomaton_dist.methods.mixture import Constants
-from retomaton_dist.scores.scores import Scores
-from retomaton_dist.scores.walks import WalkSpec, forgetful, format_threshold
 from retomaton_dist.storage.canonical import Json
 
 

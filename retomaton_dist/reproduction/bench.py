@@ -26,7 +26,7 @@ from retomaton_dist.settings import (
     TrainSettings,
     WorkerSettings,
 )
-from retomaton_dist.settings.entrances import make_group, walk_settings, with_tables
+from retomaton_dist.settings.parsing import make_group, walk_settings, with_tables
 
 Say = Callable[[str], None]
 Tables = Mapping[str, Mapping[str, Any]]

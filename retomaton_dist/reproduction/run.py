@@ -10,7 +10,7 @@ from retomaton_dist.reproduction.write import write_comparison
 from retomaton_dist.runtime.progress import clock, say
 from retomaton_dist.runtime.session import Session
 from retomaton_dist.settings import ReproduceSettings, WorkerSettings
-from retomaton_dist.settings.entrances import GROUPS, checked_table, split_keywords
+from retomaton_dist.settings.parsing import GROUPS, checked_table, split_keywords
 from retomaton_dist.settings.reproduce import STEP_TABLES, check_free
 
 

@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 
 import ray
 
-from retomaton_dist.errors import OutOfMemory, RetomatonError
 from retomaton_dist.runtime.cluster import Crew
 from retomaton_dist.runtime.threads import limit_torch, thread_environment
 
@@ -104,12 +103,3 @@ def _opened(crew: Crew) -> Any:
         "scheduling_strategy": "SPREAD",
     }
     return ray.remote(Host).options(**options).remote()
-
-
-def known_error(cause: Exception) -> RetomatonError | None:
-    """What a worker raised, if it is for the user to read; anything else is a bug."""
-    if isinstance(cause, RetomatonError):
-        return cause
-    if isinstance(cause, MemoryError):
-        return OutOfMemory(f"a worker ran out of memory ({cause}); lower --workers or batch sizes")
-    return None

@@ -5,21 +5,28 @@ import json
 import math
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
+from typing import TypeVar
 
+Item = TypeVar("Item")
 Facts = Mapping[str, float | int | str]
 NOTHING: Facts = MappingProxyType({})
 LINE_SECONDS = 5.0
 
 
 class Progress:
-    """Counts work and time. Only what this run did tells how fast the rest will go."""
+    """Counts work and time. Only what this run did tells how fast the rest will go.
+
+    The first unit also pays for what is done once, such as compiling kernels: it counts only until
+    the others have taken half as long.
+    """
 
     def __init__(self, label: str, total: float, unit: str, done: float = 0) -> None:
         self.label, self.total, self.unit, self.done = label, total, unit, done
         self._before = done
         self._start = time.monotonic()
+        self._warm: tuple[float, float] | None = None
 
     def begin(self) -> None:
         """Start the clock anew: what went before was preparation, and would spoil the rate."""
@@ -28,6 +35,8 @@ class Progress:
     def advance(self, work: float, facts: Facts = NOTHING) -> None:
         """Count `work` more of the total as done; `facts` are shown beside it."""
         self.done += work
+        if self._warm is None:
+            self._warm = self.done, self.seconds
         self._show(facts)
 
     def close(self) -> None:
@@ -40,8 +49,11 @@ class Progress:
 
     @property
     def rate(self) -> float:
-        """Work per second in this run."""
-        return (self.done - self._before) / max(self.seconds, 1e-9)
+        """Work per second in this run, without its warm-up as soon as that can be told."""
+        done, seconds = self._warm or (self._before, 0.0)
+        if self.done == done or self.seconds - seconds < seconds / 2:
+            done, seconds = self._before, 0.0
+        return (self.done - done) / max(self.seconds - seconds, 1e-9)
 
     @property
     def left(self) -> float:
@@ -105,6 +117,14 @@ def showing(
     chosen = mode or ("bar" if sys.stderr.isatty() else "lines")
     with contextlib.closing(_MODES[chosen](label, total, unit, done)) as progress:
         yield progress
+
+
+def counted(items: Sequence[Item], mode: str | None, label: str, unit: str) -> Iterator[Item]:
+    """The items, with progress shown as each of them is done."""
+    with showing(mode, label, len(items), unit) as progress:
+        for item in items:
+            yield item
+            progress.advance(1)
 
 
 def clock(seconds: float) -> str:

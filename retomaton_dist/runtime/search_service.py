@@ -16,8 +16,9 @@ import ray
 from ray.exceptions import RayError, RayTaskError
 
 from retomaton_dist.errors import ClusterError, WorkerLost
-from retomaton_dist.runtime.actors import START_SECONDS, known_error
+from retomaton_dist.runtime.actors import START_SECONDS
 from retomaton_dist.runtime.cluster import Crew, check_fits
+from retomaton_dist.runtime.pool import known_error
 from retomaton_dist.runtime.shard_server import ShardServer
 from retomaton_dist.runtime.threads import thread_environment
 from retomaton_dist.runtime.waiting import answer_of

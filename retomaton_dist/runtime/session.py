@@ -15,9 +15,10 @@ import ray
 from retomaton_dist.lm.identity import ModelSpec
 from retomaton_dist.runtime.actors import Actors
 from retomaton_dist.runtime.cluster import Crew, choose_crew, connect, room_for
-from retomaton_dist.runtime.here import PoolHere
+from retomaton_dist.runtime.in_process_pool import InProcessPool
 from retomaton_dist.runtime.nodes import check_models, check_surroundings
 from retomaton_dist.runtime.pool import Pool
+from retomaton_dist.runtime.ray_pool import RayPool
 from retomaton_dist.settings import WorkerSettings
 
 
@@ -110,11 +111,11 @@ class Session:
 
     def pool(
         self, make: Callable[[], Any], *, gpu: bool, on_ready: Callable[[], None] = lambda: None
-    ) -> "Pool[Any, Any] | PoolHere":
+    ) -> Pool[Any]:
         """Workers that do units, each whichever comes next."""
         if self.here:
-            return PoolHere(make, self.settings.threads, on_ready)
-        return Pool(self._actors_for(gpu), make, self.settings.unit_timeout, on_ready)
+            return InProcessPool(make, self.settings.threads, on_ready)
+        return RayPool(self._actors_for(gpu), make, self.settings.unit_timeout, on_ready)
 
     def _actors_for(self, gpu: bool) -> Actors:
         """The actors of a crew; those of another crew end first: they hold what this one needs."""

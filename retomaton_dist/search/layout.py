@@ -21,8 +21,8 @@ from retomaton_dist.storage.shaped import (
     is_text,
     is_whole,
 )
-from retomaton_dist.storage.sound import problems_of
 from retomaton_dist.storage.store import Store
+from retomaton_dist.storage.verified_files import problems_of
 
 FOLDER = "index"
 FORMAT = "retomaton-index"
@@ -187,4 +187,4 @@ def described(facts: Mapping[str, Any]) -> str:
     shards = f"{facts['shards']} shard{'' if facts['shards'] == 1 else 's'}"
     alone = ", trained by one worker" if facts.get("trained") == "whole" else ""
     measured = f"recall@{recall['k']} {recall['recall']:.3f}{at}{reached}"
-    return f"{facts['factory']}, {shards}, {measured}{alone}"
+    return f"{facts['factory']} ({facts['why']}), {shards}, {measured}{alone}"

@@ -43,6 +43,13 @@ class Searcher(ABC):
         self.parameters = {**layout.parameters, **chosen}
         self._more = MORE
 
+    def __repr__(self) -> str:
+        chosen = ", ".join(f"{name}={value:g}" for name, value in self.parameters.items())
+        return (
+            f"<{type(self).__name__}: index {self.layout.name!r}, {self.layout.factory}, "
+            f"{self.layout.entries:,} entries{', ' if chosen else ''}{chosen}>"
+        )
+
     def __enter__(self) -> Self:
         return self
 

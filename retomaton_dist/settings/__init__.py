@@ -1,8 +1,9 @@
 """Every setting of the system, once: a frozen group per TOML table and per group of flags.
 
 A group is declared in `build`, `evaluate`, `load`, `train`, `plan`, `reproduce` or `workers`;
-`entrances` makes it from flags, from a TOML file or from Python keywords, with one meaning. Nothing
-heavy is imported here, so that `--help` stays fast.
+`parsing` makes it from flags, from a TOML file or from Python keywords, with one meaning. `stages`
+declares the stages of a build, `choices` what can be chosen by name. Nothing heavy is imported
+here, so that `--help` stays fast.
 """
 
 from retomaton_dist.settings.build import (

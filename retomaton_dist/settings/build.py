@@ -1,10 +1,14 @@
 """The settings of a build: from text to an automaton."""
 
 from dataclasses import dataclass
+from typing import TypeVar
 
 from retomaton_dist.errors import BadInput
+from retomaton_dist.settings.choices import CLUSTERINGS, CODECS
 from retomaton_dist.settings.declaring import Settings, option
 from retomaton_dist.settings.workers import WorkerSettings
+
+Group = TypeVar("Group", bound=Settings)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,12 +82,7 @@ class ClusterSettings(Settings):
     name: str | None = option(
         "of the clustering; several may coexist", None, names=True, shown="the algorithm"
     )
-    algorithm: str = option(
-        "kmeans; greedy: entries absorb near neighbours of equal value; none: every entry is its "
-        "own state",
-        "kmeans",
-        choices=("kmeans", "greedy", "none"),
-    )
+    algorithm: str = option(CLUSTERINGS.help, "kmeans", choices=CLUSTERINGS.names)
     states: int | None = option("number of states K of kmeans; auto: entries / 100", None, least=1)
     iterations: int = option("of kmeans: few of the rows at first, all in the last", 20, least=1)
     sample: int | None = option(
@@ -157,11 +156,7 @@ class CompileSettings(Settings):
 
     states: str = option("the clustering to compile", "kmeans", names=True)
     name: str | None = option("of the automaton", None, names=True, shown="the clustering's")
-    codec: str = option(
-        "where distances come from: pq, short codes; fp16, the keys themselves",
-        "pq",
-        choices=("pq", "fp16"),
-    )
+    codec: str = option(f"where distances come from: {CODECS.help}", "pq", choices=CODECS.names)
     code_size: int | None = option(
         "bytes of a pq code, a divisor of the keys' width; auto: the largest up to 64",
         None,
@@ -186,14 +181,20 @@ class SuffixSettings(Settings):
 
 @dataclass(frozen=True)
 class BuildSettings:
-    """Everything that says how a store is built, stage by stage, and by whom."""
+    """The groups of settings that say how a store, or a part of it, is built, and by whom."""
 
-    corpus: CorpusSettings
-    model: ModelSettings
-    tokenize: TokenizeSettings
-    extract: ExtractSettings
-    workers: WorkerSettings
-    cluster: ClusterSettings
-    index: IndexSettings
-    compile: CompileSettings
-    suffix: SuffixSettings
+    groups: tuple[Settings, ...]
+
+    def of(self, kind: type[Group]) -> Group:
+        """The group of this kind."""
+        return next(group for group in self.groups if isinstance(group, kind))
+
+    def replaced(self, group: Settings) -> "BuildSettings":
+        """The same with another group of this kind."""
+        others = tuple(known for known in self.groups if type(known) is not type(group))
+        return BuildSettings((*others, group))
+
+    @property
+    def workers(self) -> WorkerSettings:
+        """Who builds."""
+        return self.of(WorkerSettings)

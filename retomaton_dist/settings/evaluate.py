@@ -1,7 +1,8 @@
 """The settings of an evaluation, and of the walk it takes."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import Any
 
 from retomaton_dist.errors import BadInput
 from retomaton_dist.settings.declaring import Settings, option
@@ -72,19 +73,60 @@ def check_sigma(sigma: float) -> None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class EvaluateSettings(Settings):
-    """What text is evaluated, how, and with what of the store."""
+class StoreUseSettings(Settings):
+    """What of a store a text is scored with: common to `eval` and `calibrate`."""
 
-    text: tuple[str, ...] = option("text to evaluate: files, folders, globs")
+    methods: str | None = option(
+        "comma-separated: lm, knnlm, knnlm+wide, knnlm+lambda, adaptret, suffix, retomaton, "
+        "retomaton+pw, retomaton+lambda, retomaton+suffix, retomaton+random, "
+        "retomaton+suffix+lambda",
+        None,
+        shown="every method whose artifacts exist",
+    )
+    automata: str | None = option(
+        "comma-separated names of compiled automata, the main one first",
+        None,
+        shown="all of the store's with the codec of the first",
+    )
     split: str | None = option(
         "what a document of the text is, as in `extract`", None, shown="as the store's corpus"
     )
     field: str = option("the field of .jsonl records, or column of .parquet, that is text", "text")
+    preset: str = option(
+        "the walk: as in the authors' code; as in the paper's equations, whole states scored, "
+        "which is slow; or along whole states of which a sample is scored (docs/algorithm.md). "
+        "Single settings below win",
+        "reference",
+        choices=("reference", "equations", "sampled"),
+    )
+    index: str = option("the search index", "default", names=True)
+    no_index: bool = option(
+        "search nothing: needs no search index; sigma is 0, and methods that must search are left "
+        "out",
+        False,
+    )
+    suffixes: str = option("the suffix index", "default", names=True)
+    parameters: str | None = option("of the search, such as nprobe=64", None, shown="the index's")
+    model: str | None = option("where the store's model now lies", None, shown="where it was")
+    device: str | None = option("auto: as the store's keys", None, choices=("cpu", "cuda"))
+    batch_tokens: int | None = option(
+        "tokens per forward pass; auto: as the store's keys, less if the vocabulary is large",
+        None,
+        least=1,
+    )
+    trust_remote_code: bool = option("run code that comes with the model", False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvaluateSettings(StoreUseSettings):
+    """What text is evaluated, how, and with what of the store."""
+
+    text: tuple[str, ...] = option("text to evaluate: files, folders, globs")
     calibrate_on: tuple[str, ...] = option(
         "held-out text that lambda, temperature and the networks are fitted on; never the "
         "evaluated one",
         (),
-        shown="none; then --lambda and --temperature are needed",
+        shown="none; then --lambda and --knn-temperature are needed",
     )
     calibration: str | None = option(
         "name of a calibration of the store to use, as `calibrate` made it; with --calibrate-on it "
@@ -92,18 +134,6 @@ class EvaluateSettings(Settings):
         None,
         names=True,
         shown="none: what is found is kept with the results",
-    )
-    methods: str | None = option(
-        "comma-separated: lm, knnlm, knnlm+wide, knnlm+lambda, adaptret, suffix, retomaton, "
-        "retomaton+pw, retomaton+lambda, retomaton+suffix, retomaton+random, "
-        "retomaton+suffix+lambda",
-        None,
-        shown="all that the store has what it takes for",
-    )
-    automata: str | None = option(
-        "comma-separated names of compiled automata, the main one first",
-        None,
-        shown="all of the store's with the codec of the first",
     )
     tau: str | None = option(
         "comma-separated thresholds from 1 to inf: a walk in fewer states searches; auto: eight "
@@ -123,10 +153,13 @@ class EvaluateSettings(Settings):
         shown="none",
     )
     lambda_: float | None = option(
-        "weight of the automaton, 0 to 1; auto: calibrated", None, least=0, below=1
+        "weight of the automaton, at least 0 and below 1; auto: calibrated", None, least=0, below=1
     )
-    temperature: float | None = option(
-        "of the candidates' weights; auto: calibrated", None, above=0, below=float("inf")
+    knn_temperature: float | None = option(
+        "of the weights of the candidates that are found; auto: calibrated",
+        None,
+        above=0,
+        below=float("inf"),
     )
     mode: str = option(
         "sweep: every position is searched once and serves all methods and taus; live: a pass "
@@ -134,37 +167,16 @@ class EvaluateSettings(Settings):
         "sweep",
         choices=("sweep", "live"),
     )
-    out: str | None = option("folder of the results", None, shown="STORE/evaluations/TEXT-MODE")
+    out: str | None = option(
+        "folder of the results", None, shown="STORE/evaluations/TEXT-MODE-HASH"
+    )
     positions: int | None = option(
         "evaluate so many positions at most, of documents drawn at random; auto: all",
         None,
         least=1,
     )
     calibration_positions: int = option("the same of the calibration text", 32_768, least=1)
-    preset: str = option(
-        "the walk: as in the authors' code; as in the paper's equations, whole states scored, "
-        "which is slow; or along whole states of which a sample is scored (docs/algorithm.md). "
-        "Single settings below win",
-        "reference",
-        choices=("reference", "equations", "sampled"),
-    )
-    index: str = option("the search index", "default", names=True)
-    no_index: bool = option(
-        "search nothing: needs no search index; sigma is 0, and methods that must search are left "
-        "out",
-        False,
-    )
-    suffixes: str = option("the suffix index", "default", names=True)
-    parameters: str | None = option("of the search, such as nprobe=64", None, shown="the index's")
     served: bool = option("search by way of the service that `serve-index` started", False)
-    model: str | None = option("where the store's model now lies", None, shown="where it was")
-    device: str | None = option("auto: as the store's keys", None, choices=("cpu", "cuda"))
-    batch_tokens: int | None = option(
-        "tokens per forward pass; auto: as the store's keys, less if the vocabulary is large",
-        None,
-        least=1,
-    )
-    trust_remote_code: bool = option("run code that comes with the model", False)
     same_text: bool = option(
         "allow calibration on text that is evaluated, too: the results are then too good", False
     )
@@ -195,7 +207,7 @@ class EvaluateSettings(Settings):
             raise BadInput("--verify and --no-verify are each other's opposite: leave one out")
         if self.targets and not (self.calibrate_on or self.calibration):
             raise BadInput("--target-foss is met on held-out text: name some with --calibrate-on")
-        if self.calibration and not (self.lambda_ is None and self.temperature is None):
+        if self.calibration and not (self.lambda_ is None and self.knn_temperature is None):
             raise BadInput("--calibration has its own lambda and temperature: leave those out")
 
     @property
@@ -222,15 +234,8 @@ class EvaluateSettings(Settings):
         return tuple(_number("--target-foss", item) for item in listed(self.target_foss))
 
 
-# What a calibration and the evaluation whose first half it is have in common.
-_SHARED = (
-    "methods", "automata", "split", "field", "preset", "index", "no_index", "suffixes",
-    "parameters", "model", "device", "batch_tokens", "trust_remote_code",
-)  # fmt: skip
-
-
 @dataclass(frozen=True, kw_only=True)
-class CalibrateSettings(Settings):
+class CalibrateSettings(StoreUseSettings):
     """What text a store is calibrated on, for which methods, and with what of the store."""
 
     on: tuple[str, ...] = option(
@@ -238,41 +243,14 @@ class CalibrateSettings(Settings):
         "folders, globs"
     )
     name: str = option("of the calibration; several may coexist", "default", names=True)
-    methods: str | None = option(
-        "comma-separated, as in `eval`",
-        None,
-        shown="all that the store has what it takes for",
-    )
-    automata: str | None = option(
-        "comma-separated names of compiled automata, the main one first",
-        None,
-        shown="all of the store's with the codec of the first",
-    )
     target_foss: str = option(
         "comma-separated fractions of saved searches; the first is what scoring and generation "
         "aim at unless told otherwise",
         "0.5",
     )
-    split: str | None = option(
-        "what a document of the text is, as in `extract`", None, shown="as the store's corpus"
-    )
-    field: str = option("the field of .jsonl records, or column of .parquet, that is text", "text")
     positions: int = option(
         "so many positions at most, of documents drawn at random", 32_768, least=1
     )
-    preset: str = option("the walk, as in `eval`", "reference", choices=tuple(PRESETS))
-    index: str = option("the search index", "default", names=True)
-    no_index: bool = option("search nothing: methods that must search are left out", False)
-    suffixes: str = option("the suffix index", "default", names=True)
-    parameters: str | None = option("of the search, such as nprobe=64", None, shown="the index's")
-    model: str | None = option("where the store's model now lies", None, shown="where it was")
-    device: str | None = option("auto: as the store's keys", None, choices=("cpu", "cuda"))
-    batch_tokens: int | None = option(
-        "tokens per forward pass; auto: as the store's keys, less if the vocabulary is large",
-        None,
-        least=1,
-    )
-    trust_remote_code: bool = option("run code that comes with the model", False)
 
     def check(self) -> None:
         """Refuse targets that are no numbers, or out of range."""
@@ -289,7 +267,7 @@ class CalibrateSettings(Settings):
     def of_evaluation(cls, settings: EvaluateSettings) -> "CalibrateSettings":
         """The calibration that an evaluation names, as its first half."""
         assert settings.calibration is not None, "it names one"
-        shared = {name: getattr(settings, name) for name in _SHARED}
+        shared = _shared(settings)
         if settings.target_foss:
             shared["target_foss"] = settings.target_foss
         return cls(
@@ -306,8 +284,12 @@ class CalibrateSettings(Settings):
             calibrate_on=self.on,
             calibration_positions=self.positions,
             target_foss=self.target_foss,
-            **{name: getattr(self, name) for name in _SHARED},
+            **_shared(self),
         )
+
+
+def _shared(settings: StoreUseSettings) -> dict[str, Any]:
+    return {item.name: getattr(settings, item.name) for item in fields(StoreUseSettings)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -317,7 +299,7 @@ class ReportSettings(Settings):
     lambda_: float | None = option(
         "weight of all methods without a network", None, least=0, below=1, shown="as calibrated"
     )
-    temperature: float | None = option(
+    knn_temperature: float | None = option(
         "temperature of all methods without a network: one that the text was scored for",
         None,
         above=0,

@@ -5,6 +5,9 @@ from dataclasses import dataclass
 from retomaton_dist.errors import BadInput
 from retomaton_dist.settings.declaring import Settings, option
 
+# More would fill the memory before the first token.
+MOST_NEW_TOKENS, MOST_TEXTS = 1 << 20, 1 << 10
+
 
 @dataclass(frozen=True, kw_only=True)
 class GenerateSettings(Settings):
@@ -16,9 +19,9 @@ class GenerateSettings(Settings):
         None,
         shown="none",
     )
-    max_new_tokens: int = option("tokens to generate at most", 64, least=1)
+    max_new_tokens: int = option("tokens to generate at most", 64, least=1, most=MOST_NEW_TOKENS)
     do_sample: bool = option("draw tokens at random; else the most probable one is taken", False)
-    sample_temperature: float = option(
+    temperature: float = option(
         "with --do-sample: below 1 likelier, above 1 more varied",
         1.0,
         above=0,
@@ -28,8 +31,8 @@ class GenerateSettings(Settings):
     top_p: float = option(
         "draw from the most probable tokens that have this much together", 1.0, above=0, most=1
     )
-    num_beams: int = option("beams; 1: no beam search", 1, least=1)
-    num_return_sequences: int = option("texts for every prompt", 1, least=1)
+    num_beams: int = option("beams; 1: no beam search", 1, least=1, most=MOST_TEXTS)
+    num_return_sequences: int = option("texts for every prompt", 1, least=1, most=MOST_TEXTS)
     repetition_penalty: float = option(
         "above 1: what was there already becomes less probable", 1.0, above=0, below=float("inf")
     )
@@ -42,13 +45,17 @@ class GenerateSettings(Settings):
         least=0,
         most=256,
     )
-    batch: int = option("prompts of a file that are continued side by side", 8, least=1)
+    batch: int = option(
+        "prompts of a file that are continued side by side", 8, least=1, most=MOST_TEXTS
+    )
     explain: bool = option(
         "show of every token whether it was searched, walked to, looked up, drafted or the LM's, "
         "and where the corpus has it",
         False,
     )
-    sources: int = option("with --explain: places in the corpus to list for a token", 1, least=1)
+    sources: int = option(
+        "with --explain: places in the corpus to list for a token", 1, least=1, most=1000
+    )
 
     def check(self) -> None:
         """Refuse several sources of prompts, or none."""

@@ -41,7 +41,7 @@ class LoadSettings(Settings):
         below=1,
         shown="as calibrated",
     )
-    temperature: float | None = option(
+    knn_temperature: float | None = option(
         "of the candidates' weights, for methods without a network",
         None,
         above=0,

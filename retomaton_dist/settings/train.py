@@ -19,11 +19,11 @@ class TrainSettings(Settings):
         None,
     )
     steps: int | None = option(
-        "steps to train for; auto: as many as --minutes allow", None, above=0
+        "steps to train for; auto: 2000, or as many as --minutes allow", None, above=0
     )
     minutes: float | None = option(
-        "minutes to train for, over all resumes, after reading and tokenizing; with --steps, "
-        "whichever comes first; auto: 1.25 unless --steps is given",
+        "minutes to train for at most, over all resumes, after reading and tokenizing; auto: no "
+        "limit",
         None,
         above=0,
     )
@@ -34,13 +34,13 @@ class TrainSettings(Settings):
     width: int = option("width of a new model's hidden states", 128, least=1, below=1 << 16)
     heads: int = option("attention heads of a new model", 4, least=1, below=1 << 10)
     context: int | None = option(
-        "tokens that the model reads at once in training, and at most if it is new; auto: 256, "
-        "or less if the model to fine-tune reads less",
+        "tokens that the model reads at once in training, and at most if it is new; auto: 128, "
+        "or 256 for fine-tuning, or less if that model reads less",
         None,
         least=2,
         below=1 << 20,
     )
-    batch_tokens: int = option("tokens per step", 1024, least=1, below=1 << 24)
+    batch_tokens: int = option("tokens per step", 512, least=1, below=1 << 24)
     learning_rate: float | None = option(
         "at its height; auto: 0.003, or 0.0002 for fine-tuning", None, above=0
     )

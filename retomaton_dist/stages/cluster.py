@@ -6,79 +6,161 @@ greedy   every entry absorbs near neighbours of equal value                     
 none     every entry is its own state; nothing is stored
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
 
-from retomaton_dist.clustering.greedy import EXACT_ENTRIES
+import numpy as np
+
+from retomaton_dist.clustering.arrays import blocks_of
 from retomaton_dist.clustering.products import Blocking
-from retomaton_dist.runtime.session import Session
-from retomaton_dist.settings import ClusterSettings, IndexSettings
-from retomaton_dist.stages.greedy import GreedyPlan
-from retomaton_dist.stages.index import IndexPlan, plan_index
-from retomaton_dist.stages.kmeans import KmeansPlan
-from retomaton_dist.stages.kmeans_recipe import resolve
+from retomaton_dist.clustering.statistics import histogram, see_members, summarise
+from retomaton_dist.settings import BuildSettings, ClusterSettings
+from retomaton_dist.settings.choices import CLUSTERINGS
+from retomaton_dist.stages.cost import StageEstimate, Work
 from retomaton_dist.stages.runner import Done, Plan, run_stage
+from retomaton_dist.stages.stage import BuildStage, Running
+from retomaton_dist.storage import states
 from retomaton_dist.storage.canonical import Json
 from retomaton_dist.storage.datastore import Shape
-from retomaton_dist.storage.manifest import Stage
+from retomaton_dist.storage.files import FileDigest
 from retomaton_dist.storage.records import Record
-from retomaton_dist.storage.store import Store, StoreWriter
+from retomaton_dist.storage.scratch import mapped_zeros
+from retomaton_dist.storage.states import States
+from retomaton_dist.storage.store import Store
+from retomaton_dist.storage.windows import Windows
+
+BLOCK_ENTRIES = 1 << 20
 
 
-def check_fit(settings: ClusterSettings, shape: Shape) -> None:
-    """Refuse what does not fit so many entries."""
-    if settings.algorithm == "kmeans":
-        resolve(settings, shape)
+class Clustering(ABC):
+    """One way to make states of entries."""
+
+    @abstractmethod
+    def plan(self, store: Store, settings: ClusterSettings, device: str) -> Plan[Any]:
+        """The stage before it runs."""
+
+    @abstractmethod
+    def states(self, settings: ClusterSettings, shape: Shape) -> int:
+        """How many states there will be at most; what does not fit so many entries is refused."""
+
+    @abstractmethod
+    def estimate(self, settings: ClusterSettings, work: Work) -> StageEstimate:
+        """What it would leave and need."""
+
+    def before(self, running: Running) -> None:  # noqa: B027 - most need nothing
+        """Run what must be there first."""
+
+    def makes_index(self, shape: Shape) -> bool:  # noqa: ARG002 - most make none
+        """Whether it makes itself an index, by default settings, of so many entries."""
+        return False
 
 
-def cluster(writer: StoreWriter, settings: ClusterSettings, session: Session) -> Stage:
-    """Run the stage, or what is missing of it; greedy merging of many entries makes an index."""
-    store = Store.open(writer.path.resolve())
-    if settings.algorithm == "greedy" and needs_index(store.shape()):
-        run_stage(writer, usual_index(store, session), session)
-        store = Store.open(store.path)
-    return run_stage(writer, plan_cluster(store, settings, session), session)
+def clustering_named(settings: BuildSettings) -> Clustering:
+    """The clustering that the settings choose."""
+    chosen: Clustering = CLUSTERINGS[settings.of(ClusterSettings).algorithm]()
+    return chosen
 
 
-def plan_cluster(store: Store, settings: ClusterSettings, session: Session) -> Plan[Any]:
-    """The plan of the algorithm that was chosen."""
-    blocking = Blocking(device="cuda" if session.has_gpu() else "cpu")
-    name = settings.clustering
-    if settings.algorithm == "none":
-        return WithoutClustersPlan(store, name)
-    if settings.algorithm == "greedy":
-        index = usual_index(store, session).name if needs_index(store.shape()) else None
-        return GreedyPlan(store, name, settings.neighbours, settings.seed, blocking, index)
-    return KmeansPlan(store, name, resolve(settings, store.shape()), blocking)
+class ClusterStage(BuildStage):
+    """Entries become states."""
 
+    gpu = True
 
-def needs_index(shape: Shape) -> bool:
-    """Whether greedy merging searches an index for neighbours, instead of comparing all pairs."""
-    return shape.entries > EXACT_ENTRIES
+    def check_fit(self, settings: BuildSettings, shape: Shape) -> None:
+        """Refuse more states than entries."""
+        clustering_named(settings).states(settings.of(ClusterSettings), shape)
 
+    def check_store(self, store: Store, settings: BuildSettings) -> None:  # noqa: ARG002
+        """The keys are read."""
+        store.stage("extract")
 
-def usual_index(store: Store, session: Session) -> IndexPlan:
-    """The index that greedy merging searches: the one that default settings make."""
-    return plan_index(store, IndexSettings(), session.settings.threads)
+    def run(self, running: Running) -> None:
+        """Cluster what is missing."""
+        clustering = clustering_named(running.settings)
+        clustering.before(running)
+        device = "cuda" if running.session.has_gpu() else "cpu"
+        plan = clustering.plan(running.store, running.settings.of(ClusterSettings), device)
+        run_stage(running.writer, plan, running.session)
+
+    def estimate(self, settings: BuildSettings, work: Work) -> list[StageEstimate]:
+        """As the algorithm says."""
+        return [clustering_named(settings).estimate(settings.of(ClusterSettings), work)]
 
 
 @dataclass(frozen=True)
-class WithoutClustersPlan(Plan[range]):
-    """Every entry is its own state: there is nothing to do and nothing to store."""
+class ClusterPlan(Plan[range]):
+    """The entries of a store, and what their clustering is called."""
 
     store: Store
     clustering: str
 
     merges = True
-    units: Sequence[range] = ()
-    work: Sequence[float] = ()
 
     @property
     def name(self) -> str:
         """After the clustering."""
         return f"cluster/{self.clustering}"
+
+
+@dataclass(frozen=True)
+class KeysPlan(ClusterPlan):
+    """A clustering by keys, which are compared as `blocking` says."""
+
+    blocking: Blocking
+
+    @property
+    def gpu(self) -> bool:  # type: ignore[override]
+        """As the blocking says."""
+        return self.blocking.device == "cuda"
+
+
+def with_statistics(clustering: States, files: Mapping[str, FileDigest], facts: Json) -> Done:
+    """Store the sizes; return all files of a clustering, and statistics beside the given facts.
+
+    `inertia` and `distances` (their sums over all entries) may be among the facts.
+    """
+    store, name = clustering.folder.parents[1], clustering.folder.name
+    # On disk: there may be nearly as many states as entries.
+    scratch = states.parts_of(store, name)
+    sizes, values = (
+        mapped_zeros(scratch, array, np.int64, clustering.count) for array in ("sizes", "values")
+    )
+    tokens = Windows(clustering.datastore, "values")
+    for part in blocks_of(len(tokens), BLOCK_ENTRIES):
+        see_members(sizes, values, clustering.state_of_entry[part], tokens[part])
+    sums = facts.pop("inertia", None), facts.pop("distances", None)
+    statistics = summarise(sizes, values, *sums)
+    written = states.write_column(store, name, "sizes", sizes)
+    shown = {**facts, **asdict(statistics), "histogram": histogram(sizes)}
+    return Done({**files, **written}, shown)
+
+
+class NoClusters(Clustering):
+    """Every entry is its own state."""
+
+    def plan(self, store: Store, settings: ClusterSettings, device: str) -> Plan[Any]:  # noqa: ARG002
+        """There is nothing to do."""
+        return NoClustersPlan(store, settings.clustering)
+
+    def states(self, settings: ClusterSettings, shape: Shape) -> int:  # noqa: ARG002
+        """One per entry."""
+        return shape.entries
+
+    def estimate(self, settings: ClusterSettings, work: Work) -> StageEstimate:
+        """Nothing is stored."""
+        makes = f"states/{settings.clustering}: every entry"
+        return StageEstimate("cluster", makes, 0, 0, work.workers, 0)
+
+
+@dataclass(frozen=True)
+class NoClustersPlan(ClusterPlan):
+    """Every entry is its own state: there is nothing to do and nothing to store."""
+
+    units: Sequence[range] = ()
+    work: Sequence[float] = ()
 
     @cached_property
     def config(self) -> Json:

@@ -1,9 +1,8 @@
 """The stage `codec/NAME`: codes of all entries, from which walking measures distances.
 
-First one unit trains the codebooks on a sample of keys; then units of whole chunks are encoded.
+First one unit trains the codec on a sample of keys; then units of whole chunks are encoded.
 """
 
-import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -13,64 +12,45 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from retomaton_dist.codec.training import (
-    SAMPLE,
-    Codebooks,
-    choose_cells,
-    choose_code_size,
-    decode,
-    encode,
-    train,
-)
-from retomaton_dist.stages.runner import Done, Plan, chunk_units, chunk_work
-from retomaton_dist.storage import codec, preallocated
+from retomaton_dist.codec.codec import CodecSizes, KeyCodec, codec_named
+from retomaton_dist.stages.columns import ColumnsPlan, ColumnsWorker, ColumnUnit
+from retomaton_dist.stages.cost import StageEstimate, Work
+from retomaton_dist.stages.runner import Done, chunk_units
+from retomaton_dist.storage import codec
 from retomaton_dist.storage.canonical import Json
 from retomaton_dist.storage.codec import CodecFiles
 from retomaton_dist.storage.datastore import Shape
 from retomaton_dist.storage.guarded import GuardedReader
 from retomaton_dist.storage.records import Record
-from retomaton_dist.storage.store import Store
 
 UNIT_ENTRIES = 1 << 17
 SEED = 1
-TRAINING = None
-"""The payload of the unit that trains."""
 
 
 @dataclass(frozen=True)
-class CodecRecipe:
-    """Settings of the codec with every `auto` found out."""
-
-    code_size: int
-    cells: int
-    sample: int
-
-    @property
-    def name(self) -> str:
-        """What the codec is called in the store."""
-        return f"pq{self.code_size}"
-
-
-def resolve(entries: int, dimension: int, code_size: int | None) -> CodecRecipe:
-    """Choose what is `auto`; refuse parts that do not divide the keys."""
-    size = choose_code_size(dimension, code_size)
-    return CodecRecipe(size, choose_cells(entries), min(entries, SAMPLE))
-
-
-@dataclass(frozen=True)
-class CodecPlan(Plan[range | None]):
+class CodecPlan(ColumnsPlan):
     """The keys of a store, and the codec that they are to have."""
 
-    store: Store
-    recipe: CodecRecipe
+    codec_name: str
+    sizes: CodecSizes
     threads: int
 
-    merges = True
+    kinds = ("train", "encode")
+
+    @property
+    def codec(self) -> KeyCodec:
+        """The codec that is trained."""
+        return codec_named(self.codec_name)
 
     @property
     def name(self) -> str:
-        """After the size of a code."""
-        return f"codec/{self.recipe.name}"
+        """After the codec and the size of a code."""
+        return f"codec/{_name(self.codec_name, self.sizes)}"
+
+    @property
+    def folder(self) -> Path:
+        """Where the codec lies."""
+        return self.files.folder
 
     @cached_property
     def shape(self) -> Shape:
@@ -79,105 +59,106 @@ class CodecPlan(Plan[range | None]):
 
     @cached_property
     def files(self) -> CodecFiles:
-        """Where the codec lies."""
-        folder = codec.folder_of(self.store.path, self.recipe.name)
-        sizes = self.shape.entries, self.shape.dimension, self.recipe.code_size, self.recipe.cells
-        return CodecFiles(folder, *sizes)
+        """The codec's columns."""
+        folder = codec.folder_of(self.store.path, _name(self.codec_name, self.sizes))
+        rows, books = self.codec.rows(self.sizes), self.codec.books(self.sizes)
+        return CodecFiles(folder, self.shape.entries, rows, books)
 
     @cached_property
     def config(self) -> Json:
-        """The keys and the recipe."""
+        """The keys and the codec's sizes."""
         return {
             "datastore": self.store.stage("extract").digest,
-            **self.recipe.__dict__,
+            "code_size": self.sizes.code_size,
+            "cells": self.sizes.cells,
+            "sample": self.sizes.sample,
             "threads": self.threads,
         }
 
+    def filled(self) -> dict[str, tuple[Any, int]]:
+        """The columns with some numbers per entry."""
+        return self.files.columns()
+
     @cached_property
-    def units(self) -> list[range | None]:
+    def units(self) -> list[ColumnUnit]:
         """The training, then whole chunks."""
-        return [TRAINING, *chunk_units(self.shape, UNIT_ENTRIES)]
-
-    @cached_property
-    def work(self) -> list[float]:
-        """Entries of each unit."""
-        chunks = chunk_units(self.shape, UNIT_ENTRIES)
-        return [float(self.recipe.sample), *chunk_work(self.shape, chunks)]
-
-    @property
-    def rounds(self) -> Sequence[Sequence[int]]:
-        """Training comes first."""
-        return [[0], range(1, len(self.units))]
+        ranges = [self.shape.entry_range(chunks) for chunks in _chunks(self.shape)]
+        encoded = [ColumnUnit("encode", *bounds, bounds[1] - bounds[0]) for bounds in ranges]
+        return [ColumnUnit("train", 0, self.shape.entries, self.sizes.sample), *encoded]
 
     def worker(self) -> Callable[[], "CodecWorker"]:
         """Trains or encodes."""
-        return partial(CodecWorker, GuardedReader(self.store), self.files, self.recipe.sample)
-
-    def prepare(self) -> None:
-        """Make the columns that units fill."""
-        shutil.rmtree(self.files.folder, ignore_errors=True)
-        preallocated.preallocate(self.files.parts, self.files.columns())
+        return partial(CodecWorker, self)
 
     def finish(self, units: Sequence[Record]) -> Done:
         """Move the filled columns into place."""
-        written = dict(units[0].files)
-        inside = self.files.folder.relative_to(self.store.path).as_posix()
-        filled = preallocated.finish(self.files.parts, self.files.folder, self.files.columns())
-        written |= {f"{inside}/{name}.arrow": digest for name, digest in filled.items()}
         error, length = (sum(unit.facts[name] for unit in units[1:]) for name in _SQUARES)
         facts = {
-            "entries": self.files.entries,
-            "dimension": self.files.dimension,
-            "code_size": self.files.code_size,
-            "cells": self.files.cells,
+            "entries": self.shape.entries,
+            "dimension": self.shape.dimension,
+            "code_size": self.sizes.code_size,
+            "cells": self.sizes.cells,
             "error": error / length,
         }
-        return Done(written, facts)
-
-    def scratch(self) -> Sequence[Path]:
-        """Where columns lie while they are filled."""
-        return (self.files.parts,)
+        return Done({**units[0].files, **self.listed(self.in_place())}, facts)
 
 
 _SQUARES = ("error", "length")
 
 
-class CodecWorker:
-    """Writes the codebooks, and the codes of whole chunks."""
+def _name(codec_name: str, sizes: CodecSizes) -> str:
+    return f"{codec_name}{sizes.code_size}"
 
-    def __init__(self, reader: GuardedReader, files: CodecFiles, sample: int) -> None:
-        self._reader, self._files, self._sample = reader, files, sample
 
-    def run(self, number: int, payload: range | None) -> Done:  # noqa: ARG002 - columns are shared
-        """Train, or encode the unit's chunks."""
-        return self._train() if payload is TRAINING else self._encode(payload)
+def _chunks(shape: Shape) -> list[range]:
+    return chunk_units(shape, UNIT_ENTRIES)
+
+
+class CodecWorker(ColumnsWorker):
+    """Writes the codec's books, and the codes of whole chunks."""
+
+    def __init__(self, plan: CodecPlan) -> None:
+        super().__init__(plan)
+        self._plan, self._reader = plan, GuardedReader(plan.store)
 
     @cached_property
-    def _books(self) -> Codebooks:
-        return Codebooks(self._files.centroids, self._files.codebooks)
+    def _books(self) -> dict[str, NDArray[Any]]:
+        files = self._plan.files
+        return {name: files.book(name) for name in files.books}
 
-    def _train(self) -> Done:
-        entries = self._reader.shape.entries
-        drawn = np.random.default_rng(SEED).choice(entries, self._sample, replace=False)
-        keys = self._reader.rows(np.sort(drawn))
-        books = train(keys, self._files.cells, self._files.code_size, SEED)
-        store, name = self._reader.store.path, self._files.folder.name
-        return Done(codec.write_books(store, name, books.centroids, books.codebooks))
+    def train(self, unit: ColumnUnit) -> Done:
+        """Train on a sample that is drawn at random."""
+        drawn = np.random.default_rng(SEED).choice(unit.last, unit.entries, replace=False)
+        plan, keys = self._plan, self._reader.rows(np.sort(drawn))
+        books = plan.codec.train(keys, plan.sizes, SEED)
+        return Done(plan.listed(plan.files.write_books(books)))
 
-    def _encode(self, chunks: range) -> Done:
-        first, last = self._reader.shape.entry_range(chunks)
-        keys = self._reader.keys(first, last)
-        made = encode(keys, self._books)
-        self._fill("cells", first, made.cells)
-        self._fill("codes", first * self._files.code_size, made.codes.reshape(-1))
-        self._fill("brackets", first, made.brackets)
-        lost = keys.astype(np.float32) - decode(made, self._books)
-        squares = _squares(lost), _squares(keys - self._books.centroids.mean(axis=0))
-        return Done(facts=dict(zip(_SQUARES, squares, strict=True)))
-
-    def _fill(self, name: str, first: int, rows: NDArray[Any]) -> None:
-        preallocated.part(self._files.parts, name).fill(first, [rows])
+    def encode(self, unit: ColumnUnit) -> Done:
+        """Encode some chunks, and add up what that loses of their keys."""
+        plan, keys = self._plan, self._reader.keys(unit.first, unit.last)
+        rows = plan.codec.encode(keys, plan.sizes, self._books)
+        for name, (_, width) in plan.files.rows.items():
+            self.fill(name, unit.first * width, [rows[name].reshape(-1)])
+        lost = plan.codec.lost(keys, plan.sizes, self._books, rows)
+        return Done(facts=dict(zip(_SQUARES, lost, strict=True)))
 
 
-def _squares(rows: NDArray[Any]) -> float:
-    return float(np.einsum("ij,ij->", rows, rows, dtype=np.float64))
+def estimate_codec(codec_name: str, sizes: CodecSizes, work: Work) -> StageEstimate:
+    """One unit trains; the others encode."""
+    entries, dimension, rates = work.shape.entries, work.shape.dimension, work.rates
+    made, unit = codec_named(codec_name), min(UNIT_ENTRIES, entries)
+    alone = made.iterations * sizes.sample / rates.encoded
+    books = sum(kind.itemsize * length for kind, length in made.books(sizes).values())
+    return StageEstimate(
+        stage="compile",
+        makes=f"codecs/{_name(codec_name, sizes)}: {sizes.code_size} bytes per entry, "
+        f"{sizes.cells:,} cells",
+        disk=float(made.row_bytes(sizes)) * entries + books,
+        memory=work.memory(max(24.0 * sizes.sample * dimension, 12.0 * unit * dimension)),
+        workers=work.workers,
+        core_seconds=entries / rates.encoded + work.key_bytes / rates.hashed,
+        alone=alone,
+        unit=max(alone, unit / rates.encoded),
+        reads=work.key_bytes,
+        passes=1,
+    )

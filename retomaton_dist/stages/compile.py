@@ -11,169 +11,223 @@ A unit holds about `unit_entries` entries in memory, whatever N, its largest sta
 states are.
 """
 
-import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
+from typing import Any
 
-from retomaton_dist.automaton.pieces import runs_within
-from retomaton_dist.codec.training import choose_code_size
+import numpy as np
+from numpy.typing import NDArray
+
+from retomaton_dist.automaton.pieces import BLOCK_BYTES, SCAN, runs_within
+from retomaton_dist.codec.codec import codec_named, columns_of
 from retomaton_dist.errors import BadInput
-from retomaton_dist.runtime.session import Session
-from retomaton_dist.settings import CompileSettings
-from retomaton_dist.stages import codec as encoding
-from retomaton_dist.stages.codec import CodecPlan
-from retomaton_dist.stages.compile_worker import ROUNDS, Blueprint, CompileUnit, CompileWorker
-from retomaton_dist.stages.runner import Done, Plan, run_stage
-from retomaton_dist.storage import automaton, preallocated
+from retomaton_dist.settings import BuildSettings, ClusterSettings, CompileSettings
+from retomaton_dist.stages.cluster import clustering_named
+from retomaton_dist.stages.codec import CodecPlan, estimate_codec
+from retomaton_dist.stages.columns import ColumnsPlan, ColumnUnit, cut
+from retomaton_dist.stages.compile_worker import CompileWorker
+from retomaton_dist.stages.cost import StageEstimate, Work, columns_bytes
+from retomaton_dist.stages.runner import Done, run_stage
+from retomaton_dist.stages.stage import BuildStage, Running
+from retomaton_dist.storage import automaton, columns
 from retomaton_dist.storage.automaton import MOST_STATES, AutomatonShape
 from retomaton_dist.storage.canonical import Json
 from retomaton_dist.storage.codec import CodecFiles
-from retomaton_dist.storage.manifest import Stage
+from retomaton_dist.storage.files import FileDigest
+from retomaton_dist.storage.manifest import MANIFEST_NAME
 from retomaton_dist.storage.records import Record
-from retomaton_dist.storage.store import Store, StoreWriter
+from retomaton_dist.storage.states import States
+from retomaton_dist.storage.store import Store
 
 # Checking needs no memory: few, large units.
 CHECK_ENTRIES = 1 << 21
+# Of an entry whose place is being found.
+PLACING_BYTES = 48
 
 
-def check_settings(settings: CompileSettings, dimension: int) -> None:
-    """Refuse codes that keys of this width cannot have."""
-    if settings.codec == "pq":
-        choose_code_size(dimension, settings.code_size)
+class CompileStage(BuildStage):
+    """A clustering becomes an automaton; where the codec encodes keys, that comes first."""
+
+    def check(self, settings: BuildSettings, dimension: int, store: Path | None) -> None:
+        """Refuse codes that keys of this width cannot have, and a clustering that nobody makes."""
+        chosen = settings.of(CompileSettings)
+        codec_named(chosen.codec).sizes(1, dimension, chosen.code_size)
+        if store is None:
+            return
+        wanted, made = chosen.states, settings.of(ClusterSettings).clustering
+        there = Store.open(store).clusterings() if (store / MANIFEST_NAME).exists() else []
+        if wanted != made and wanted not in there:
+            raise BadInput(
+                f"--states {wanted}: the build makes the clustering {made}, and there is no "
+                f"{wanted} in {store}; leave `states` out, or make that clustering first"
+            )
+
+    def check_store(self, store: Store, settings: BuildSettings) -> None:
+        """The clustering is read."""
+        store.stage(f"cluster/{settings.of(CompileSettings).states}")
+
+    def run(self, running: Running) -> None:
+        """Encode keys and compile, or what is missing of it."""
+        store, settings = running.store, running.settings.of(CompileSettings)
+        clustering = store.stage(f"cluster/{settings.states}")
+        if clustering.config.get("datastore") != store.stage("extract").digest:
+            raise BadInput(
+                f"{store.path}: clustering {settings.states} was made from another datastore; "
+                f"cluster this one"
+            )
+        shape, codec, encoded = store.shape(), codec_named(settings.codec), None
+        if codec.encodes:
+            sizes = codec.sizes(shape.entries, shape.dimension, settings.code_size)
+            encoded = CodecPlan(store, codec.name, sizes, running.session.settings.threads)
+            run_stage(running.writer, encoded, running.session)
+        plan = plan_compile(running.store, settings, encoded)
+        run_stage(running.writer, plan, running.session)
+
+    def estimate(self, settings: BuildSettings, work: Work) -> list[StageEstimate]:
+        """Every unit looks through states, codes and entries for those that are its own."""
+        chosen, entries, rates = settings.of(CompileSettings), work.shape.entries, work.rates
+        codec = codec_named(chosen.codec)
+        sizes = codec.sizes(entries, work.shape.dimension, chosen.code_size)
+        states = clustering_named(settings).states(settings.of(ClusterSettings), work.shape)
+        numbers = work.shape.dimension, codec.name, sizes.code_size, sizes.cells
+        disk = columns_bytes(columns_of(AutomatonShape(entries, states, *numbers)))
+        row, unit = codec.row_bytes(sizes), min(chosen.unit_entries, entries)
+        swept = -(-entries // chosen.unit_entries) * entries * (8.0 + row)
+        compiled = StageEstimate(
+            stage="compile",
+            makes=f"automata/{chosen.automaton}: {disk / entries:.0f} bytes per entry",
+            disk=disk,
+            memory=work.memory(
+                float(PLACING_BYTES) * unit + min(BLOCK_BYTES, row * unit) + 8.0 * states
+            ),
+            workers=work.workers,
+            core_seconds=entries / rates.placed + swept / rates.swept + 2 * disk / rates.hashed,
+            unit=unit / rates.placed + entries * (4.0 + row) / rates.swept,
+            reads=swept + disk,
+            again=entries * (8.0 + row),
+        )
+        encoded = [estimate_codec(codec.name, sizes, work)] if codec.encodes else []
+        return [*encoded, compiled]
 
 
-def compile_automaton(writer: StoreWriter, settings: CompileSettings, session: Session) -> Stage:
-    """Run the codec's stage and this one, or what is missing of them."""
-    store = Store.open(writer.path.resolve())
-    _check_own(store, settings.states)
-    coded = None
-    if settings.codec == "pq":
-        shape, threads = store.shape(), session.settings.threads
-        recipe = encoding.resolve(shape.entries, shape.dimension, settings.code_size)
-        coded = CodecPlan(store, recipe, threads)
-        run_stage(writer, coded, session)
-    return run_stage(writer, plan_compile(Store.open(store.path), settings, coded), session)
-
-
-def plan_compile(store: Store, settings: CompileSettings, coded: CodecPlan | None) -> "CompilePlan":
+def plan_compile(
+    store: Store, settings: CompileSettings, encoded: CodecPlan | None
+) -> "CompilePlan":
     """Lay out an automaton whose clustering and codec are finished."""
     states = store.stage(f"cluster/{settings.states}").facts["states"]
     if states > MOST_STATES:
         raise BadInput(f"--states {settings.states}: {states:,} states, {MOST_STATES:,} at most")
-    files = coded.files if coded else None
-    blueprint = Blueprint(
-        store,
-        settings.automaton,
-        store.states(settings.states),
-        _shape(store, states, files),
-        files,
-        settings.unit_entries,
-    )
-    return CompilePlan(blueprint, settings.states, coded.name if coded else None)
-
-
-def _check_own(store: Store, name: str) -> None:
-    if store.stage(f"cluster/{name}").config.get("datastore") != store.stage("extract").digest:
-        raise BadInput(
-            f"{store.path}: clustering {name} was made from another datastore; cluster this one"
-        )
-
-
-def _shape(store: Store, states: int, codec: CodecFiles | None) -> AutomatonShape:
-    shape = store.shape()
-    return AutomatonShape(
-        entries=shape.entries,
-        states=states,
-        dimension=shape.dimension,
-        codec="pq" if codec else "fp16",
-        code_size=codec.code_size if codec else 0,
-        cells=codec.cells if codec else 0,
-    )
+    sizes = (encoded.sizes.code_size, encoded.sizes.cells) if encoded else (0, 0)
+    keys = store.shape()
+    shape = AutomatonShape(keys.entries, states, keys.dimension, settings.codec, *sizes)
+    files = encoded.files if encoded else None
+    return CompilePlan(store, settings, store.states(settings.states), shape, files)
 
 
 @dataclass(frozen=True)
-class CompilePlan(Plan[CompileUnit]):
-    """An automaton before it is compiled; `codec` is the stage of its codes, None for fp16."""
+class CompilePlan(ColumnsPlan):
+    """An automaton before it is compiled; `codes` is None where keys are copied."""
 
-    blueprint: Blueprint
-    clustering: str
-    codec: str | None
+    settings: CompileSettings
+    states: States
+    shape: AutomatonShape
+    codes: CodecFiles | None
 
-    merges = True
+    kinds = ("check", "order", "invert", "link")
 
     @property
     def name(self) -> str:
         """After the automaton."""
-        return f"compile/{self.blueprint.name}"
+        return f"compile/{self.settings.automaton}"
+
+    @property
+    def folder(self) -> Path:
+        """Where the automaton lies."""
+        return automaton.folder_of(self.store.path, self.settings.automaton)
 
     @cached_property
     def config(self) -> Json:
         """What is compiled, by its contents, and in what pieces."""
-        stage = self.blueprint.store.stage
+        stage = self.store.stage
         return {
             "datastore": stage("extract").digest,
-            "clustering": stage(f"cluster/{self.clustering}").digest,
-            "states": self.clustering,
-            "codec": self.blueprint.shape.codec,
-            "codes": stage(self.codec).digest if self.codec else None,
-            "unit_entries": self.blueprint.unit_entries,
+            "clustering": stage(f"cluster/{self.settings.states}").digest,
+            "states": self.settings.states,
+            "codec": self.shape.codec,
+            "codes": stage(f"codec/{self.codes.folder.name}").digest if self.codes else None,
+            "unit_entries": self.settings.unit_entries,
         }
 
+    def filled(self) -> dict[str, tuple[Any, int]]:
+        """All columns but the offsets and the codec's books."""
+        small = {"offsets", *(self.codes.books if self.codes else ())}
+        return {name: kind for name, kind in columns_of(self.shape).items() if name not in small}
+
     @cached_property
-    def units(self) -> list[CompileUnit]:
+    def units(self) -> list[ColumnUnit]:
         """All units, round by round."""
-        blueprint = self.blueprint
-        entries, size = blueprint.shape.entries, blueprint.unit_entries
-        checks = [
-            CompileUnit("check", 0, entries, entries, stage=stage)
-            for stage in blueprint.read_files()
-        ]
-        checks += _cut("check", entries, CHECK_ENTRIES)
-        orders = [CompileUnit("order", *run) for run in runs_within(blueprint.sizes(), size)]
-        return [*checks, *orders, *_cut("invert", entries, size), *_cut("link", entries, size)]
+        entries, size = self.shape.entries, self.settings.unit_entries
+        files = [ColumnUnit("check", 0, entries, entries, stage=name) for name in self.read_files()]
+        orders = [ColumnUnit("order", *run) for run in runs_within(self.sizes(), size)]
+        checks = [*files, *cut("check", entries, CHECK_ENTRIES)]
+        return [*checks, *orders, *cut("invert", entries, size), *cut("link", entries, size)]
 
-    @cached_property
-    def work(self) -> list[float]:
-        """Entries of each unit."""
-        return [float(unit.entries) for unit in self.units]
+    def read_files(self) -> dict[str, list[str]]:
+        """Files that are read besides the datastore's, by the stage that wrote them."""
+        read: list[tuple[str, Path, Sequence[str]]] = []
+        if self.states.algorithm != "none":
+            read.append(("cluster", self.states.folder, ("state_of_entry", "sizes")))
+        if self.codes is not None:
+            read.append(("codec", self.codes.folder, (*self.codes.books, *self.codes.rows)))
+        return {
+            f"{kind}/{folder.name}": [
+                (folder / f"{name}.arrow").relative_to(self.store.path).as_posix() for name in names
+            ]
+            for kind, folder, names in read
+        }
 
-    @property
-    def rounds(self) -> Sequence[Sequence[int]]:
-        """Check, order, invert, link."""
-        return [
-            [number for number, unit in enumerate(self.units) if unit.kind == kind]
-            for kind in ROUNDS
-        ]
+    def sizes(self) -> Iterator[NDArray[np.int64]]:
+        """Members of each state, so many states at a time."""
+        for first in range(0, self.states.count, SCAN):
+            yield self.sizes_of(first, min(first + SCAN, self.states.count))
+
+    def sizes_of(self, first: int, last: int) -> NDArray[np.int64]:
+        """Members of each of the states first..last-1."""
+        if self.states.algorithm == "none":
+            return np.ones(last - first, np.int64)
+        return self.states.sizes[first:last]
 
     def worker(self) -> Callable[[], CompileWorker]:
         """Fills ranges of the columns."""
-        return partial(CompileWorker, self.blueprint)
+        return partial(CompileWorker, self)
 
-    def prepare(self) -> None:
-        """Make the columns that units fill."""
-        shutil.rmtree(self.blueprint.folder, ignore_errors=True)
-        preallocated.preallocate(self.blueprint.parts, self.blueprint.filled())
+    def write_small(self) -> dict[str, FileDigest]:
+        """Write the columns that units do not fill."""
+        path, kind = self.folder / "offsets.arrow", self.shape.columns()["offsets"][0]
+        written = {"offsets": columns.write_blocks(path, "offsets", kind, self._offsets())}
+        for name in self.codes.books if self.codes else ():
+            assert self.codes is not None
+            flat = {name: self.codes.book(name)}
+            written[name] = columns.write_columns(self.folder / f"{name}.arrow", flat)
+        return written
+
+    def _offsets(self) -> Iterator[NDArray[np.int64]]:
+        """First slot of each state, then N: there may be as many states as entries."""
+        end = np.zeros(1, np.int64)
+        yield end
+        for sizes in self.sizes():
+            ends = end + np.cumsum(sizes)
+            yield ends
+            end = ends[-1:]
 
     def finish(self, units: Sequence[Record]) -> Done:  # noqa: ARG002 - columns are filled
         """Write the small columns, move the filled ones into place, and describe them."""
-        blueprint = self.blueprint
-        listed = blueprint.write_small()
-        listed |= preallocated.finish(blueprint.parts, blueprint.folder, blueprint.filled())
-        inside = blueprint.folder.relative_to(blueprint.store.path).as_posix()
-        files = {f"{inside}/{name}.arrow": digest for name, digest in listed.items()}
-        description = automaton.write_description(blueprint.folder, blueprint.shape, listed)
-        files[f"{inside}/{automaton.DESCRIPTION}"] = description
-        total = sum(digest.bytes for digest in listed.values())
-        per_entry = total / blueprint.shape.entries
-        return Done(files, {**blueprint.shape.__dict__, "bytes_per_entry": per_entry})
-
-    def scratch(self) -> Sequence[Path]:
-        """Where columns lie while they are filled."""
-        return (self.blueprint.parts,)
-
-
-def _cut(kind: str, entries: int, size: int) -> list[CompileUnit]:
-    bounds = ((first, min(first + size, entries)) for first in range(0, entries, size))
-    return [CompileUnit(kind, first, last, last - first) for first, last in bounds]
+        written = {**self.write_small(), **self.in_place()}
+        files = self.listed(written)
+        inside = (self.folder / automaton.DESCRIPTION).relative_to(self.store.path).as_posix()
+        files[inside] = automaton.write_description(self.folder, self.shape, written)
+        total = sum(digest.bytes for digest in written.values())
+        facts = {**self.shape.__dict__, "bytes_per_entry": total / self.shape.entries}
+        return Done(files, facts)

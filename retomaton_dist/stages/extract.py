@@ -20,8 +20,11 @@ from retomaton_dist.lm.outline import ModelOutline
 from retomaton_dist.lm.reading import ModelReader, WindowReader
 from retomaton_dist.lm.windows import resolve_windows
 from retomaton_dist.runtime.session import Session
-from retomaton_dist.settings import ExtractSettings, ModelSettings
-from retomaton_dist.stages.runner import Done, Plan, chunk_units, chunk_work
+from retomaton_dist.settings import BuildSettings, ExtractSettings, ModelSettings
+from retomaton_dist.stages.cost import StageEstimate, Work
+from retomaton_dist.stages.runner import Done, Plan, chunk_units, chunk_work, run_stage
+from retomaton_dist.stages.stage import BuildStage, Running
+from retomaton_dist.stages.tokenize import corpus_bytes
 from retomaton_dist.storage import datastore
 from retomaton_dist.storage.canonical import Json
 from retomaton_dist.storage.checked import check_stage
@@ -168,6 +171,40 @@ class ExtractPlan(Plan[range]):
             "tokens/s": f"{computed / max(seconds, 1e-9):,.0f}",
             "padding": f"{1 - computed / padded:.1%}",
         }
+
+
+class ExtractStage(BuildStage):
+    """The model reads the corpus that `tokenize` has made."""
+
+    gpu = True
+
+    def run(self, running: Running) -> None:
+        """Read what is missing."""
+        plan = ExtractPlan(
+            running.store,
+            running.text.outlined,
+            running.text.windowing,
+            running.settings.of(ExtractSettings).chunk_entries,
+            running.session.settings.threads,
+        )
+        run_stage(running.writer, plan, running.session)
+
+    def estimate(self, settings: BuildSettings, work: Work) -> list[StageEstimate]:  # noqa: ARG002
+        """What the model takes was measured, or follows from its size; chunks are whole."""
+        effort, shape = work.model, work.shape
+        return [
+            StageEstimate(
+                "extract",
+                f"datastore.zarr: {shape.chunks:,} chunks",
+                shape.chunks * shape.chunk_entries * (2.0 * shape.dimension + 4 + 8),
+                effort.memory,
+                effort.workers,
+                effort.core_seconds,
+                unit=effort.unit,
+                reads=corpus_bytes(work),
+                timing=effort.timing,
+            )
+        ]
 
 
 class KeyReader(ModelReader):

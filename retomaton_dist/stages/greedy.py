@@ -4,16 +4,19 @@ The pass is sequential by nature: who absorbs whom depends on all visits before.
 it, over arrays that lie on disk.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from retomaton_dist.artifacts import open_index
 from retomaton_dist.clustering.arrays import blocks_of
 from retomaton_dist.clustering.greedy import (
+    EXACT_ENTRIES,
     Entries,
     FindNeighbours,
     exact_neighbours,
@@ -22,11 +25,16 @@ from retomaton_dist.clustering.greedy import (
 )
 from retomaton_dist.clustering.products import Blocking
 from retomaton_dist.search.searcher import LocalSearcher
-from retomaton_dist.stages.clustering_facts import with_statistics
-from retomaton_dist.stages.runner import Done, Plan, chunk_units, chunk_work
+from retomaton_dist.settings import ClusterSettings, IndexSettings
+from retomaton_dist.stages.cluster import Clustering, KeysPlan, with_statistics
+from retomaton_dist.stages.cost import StageEstimate, Work
+from retomaton_dist.stages.index import plan_index
+from retomaton_dist.stages.runner import Done, Plan, chunk_units, chunk_work, run_stage
+from retomaton_dist.stages.stage import Running
 from retomaton_dist.storage import states
 from retomaton_dist.storage.canonical import Json
 from retomaton_dist.storage.columns import write_blocks
+from retomaton_dist.storage.datastore import Shape
 from retomaton_dist.storage.guarded import GuardedReader
 from retomaton_dist.storage.records import Record
 from retomaton_dist.storage.scratch import mapped_zeros
@@ -35,28 +43,62 @@ from retomaton_dist.storage.store import Store
 from retomaton_dist.storage.windows import Windows
 
 UNIT_ENTRIES = 1 << 14
+# The index that neighbours are searched in, where there are too many entries to compare all pairs.
+INDEX = IndexSettings()
+
+
+class Greedy(Clustering):
+    """Entries absorb near neighbours of equal value."""
+
+    def before(self, running: Running) -> None:
+        """Many entries find their neighbours with an index: the one of default settings."""
+        store = running.store
+        if self.makes_index(store.shape()):
+            plan = plan_index(store, INDEX, running.session.settings.threads)
+            run_stage(running.writer, plan, running.session)
+
+    def makes_index(self, shape: Shape) -> bool:
+        """Of more entries than all pairs of can be compared."""
+        return shape.entries > EXACT_ENTRIES
+
+    def plan(self, store: Store, settings: ClusterSettings, device: str) -> Plan[Any]:
+        """Find neighbours, then merge."""
+        index = f"index/{INDEX.name}" if self.makes_index(store.shape()) else None
+        chosen = settings.neighbours, settings.seed, index
+        return GreedyPlan(store, settings.clustering, Blocking(device=device), *chosen)
+
+    def states(self, settings: ClusterSettings, shape: Shape) -> int:  # noqa: ARG002
+        """As many as entries, if none absorbs another."""
+        return shape.entries
+
+    def estimate(self, settings: ClusterSettings, work: Work) -> StageEstimate:
+        """Every pair of entries is compared if they are few; beyond that nobody knows."""
+        entries, dimension, rates = work.shape.entries, work.shape.dimension, work.rates
+        exact = not self.makes_index(work.shape)
+        pairs = float(entries) * entries * dimension / rates.products
+        neighbours = settings.neighbours
+        return StageEstimate(
+            stage="cluster",
+            makes=f"states/{settings.clustering}: merged with up to {neighbours} neighbours",
+            disk=(4.0 + 8 + 8 + 8 * neighbours) * entries,
+            memory=work.memory(10.0 * dimension * entries if exact else 0),
+            workers=work.workers,
+            core_seconds=pairs + work.key_bytes / rates.hashed if exact else math.inf,
+            reads=work.key_bytes,
+            passes=1,
+        )
 
 
 @dataclass(frozen=True)
-class GreedyPlan(Plan[range]):
-    """The entries of a store, how many neighbours each may absorb, and the index that finds them.
+class GreedyPlan(KeysPlan):
+    """How many neighbours each entry may absorb, and the index that finds them.
 
     `index` names the index's stage; None: all pairs are compared.
     """
 
-    store: Store
-    clustering: str
     neighbours: int
     seed: int
-    blocking: Blocking
     index: str | None
-
-    merges = True
-
-    @property
-    def name(self) -> str:
-        """After the clustering."""
-        return f"cluster/{self.clustering}"
 
     @property
     def gpu(self) -> bool:  # type: ignore[override]

@@ -5,16 +5,19 @@ driver has all workers find its cells. What the shards hold is bound to the conf
 parameters are not: asking for another recall only tunes anew.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
+from retomaton_dist.clustering.samples import passes
 from retomaton_dist.errors import BadInput
 from retomaton_dist.runtime.progress import say
 from retomaton_dist.runtime.session import Session
 from retomaton_dist.search import parameters
+from retomaton_dist.search.blocks import RUN_BYTES
 from retomaton_dist.search.division import UNDIVIDED, Division, division_of, trained_how
 from retomaton_dist.search.factory import (
     Choice,
@@ -32,7 +35,9 @@ from retomaton_dist.search.layout import (
 )
 from retomaton_dist.search.library import faiss, ivf_of, limit_threads, takes_entries
 from retomaton_dist.search.probe import Probe, choose_k, draw_probe
-from retomaton_dist.settings import IndexSettings
+from retomaton_dist.settings import BuildSettings, IndexSettings
+from retomaton_dist.stages.cluster import clustering_named
+from retomaton_dist.stages.cost import StageEstimate, Work
 from retomaton_dist.stages.index_cells import ITERATIONS, CellTraining
 from retomaton_dist.stages.index_tuning import fixed_parameters, tuned
 from retomaton_dist.stages.index_units import (
@@ -42,14 +47,19 @@ from retomaton_dist.stages.index_units import (
     scratch_folder,
     units_of,
 )
-from retomaton_dist.stages.index_worker import IndexTask, IndexWorker
-from retomaton_dist.stages.runner import Done, Plan
+from retomaton_dist.stages.index_worker import ROWS_AT_ONCE, IndexTask, IndexWorker
+from retomaton_dist.stages.runner import Done, Plan, run_stage
+from retomaton_dist.stages.stage import BuildStage, Running
 from retomaton_dist.storage.canonical import Json
 from retomaton_dist.storage.datastore import Shape
 from retomaton_dist.storage.guarded import GuardedReader
 from retomaton_dist.storage.manifest import Stage
 from retomaton_dist.storage.records import Record
 from retomaton_dist.storage.store import Store
+
+# FAISS: codewords of a part, iterations, and the sample that they are learned from.
+PQ_WORDS, PQ_ITERATIONS = 256, 25
+PQ_SAMPLE = 256 * PQ_WORDS
 
 
 @dataclass(frozen=True)
@@ -63,11 +73,87 @@ class IndexRecipe:
     division: Division
 
 
-def check_settings(settings: IndexSettings, dimension: int) -> None:
-    """Refuse a factory string that FAISS cannot make for keys of this width, and its parameters."""
-    fixed = fixed_parameters(settings)
-    if settings.factory is not None:
-        parameters.apply(make_index(settings.factory, dimension, entries=1), fixed)
+class IndexStage(BuildStage):
+    """A search index over all keys."""
+
+    def check(self, settings: BuildSettings, dimension: int, store: Path | None) -> None:  # noqa: ARG002
+        """Refuse a factory string that FAISS cannot make for such keys, and its parameters."""
+        chosen = settings.of(IndexSettings)
+        fixed = fixed_parameters(chosen)
+        if chosen.factory is not None:
+            parameters.apply(make_index(chosen.factory, dimension, entries=1), fixed)
+
+    def check_fit(self, settings: BuildSettings, shape: Shape) -> None:
+        """Refuse what does not fit so many entries, and a name that the clustering takes."""
+        usual, chosen = IndexSettings(), settings.of(IndexSettings)
+        taken = chosen.name == usual.name and clustering_named(settings).makes_index(shape)
+        if taken and chosen != usual:
+            raise BadInput(
+                f"--name {usual.name}: greedy merging of so many entries makes an index of this "
+                f"name, with default settings; give yours another name"
+            )
+        resolve(chosen, shape)
+
+    def check_store(self, store: Store, settings: BuildSettings) -> None:
+        """The keys are read, and the settings must fit them."""
+        resolve(settings.of(IndexSettings), store.shape())
+
+    def run(self, running: Running) -> None:
+        """Train, fill and tune what is missing."""
+        threads = running.session.settings.threads
+        plan = plan_index(running.store, running.settings.of(IndexSettings), threads)
+        run_stage(running.writer, plan, running.session)
+
+    def estimate(self, settings: BuildSettings, work: Work) -> list[StageEstimate]:
+        """Cells are found by our own k-means and filled in units, which are merged on disk."""
+        chosen, rates = settings.of(IndexSettings), work.rates
+        recipe = resolve(chosen, work.shape)
+        entries, dimension = work.shape.entries, work.shape.dimension
+        ivf, inner = ivf_of(recipe.empty), faiss.downcast_index(recipe.empty)
+        by_words = ivf is not None and isinstance(faiss.downcast_index(ivf), faiss.IndexIVFPQ)
+        cells, words = 0 if ivf is None else int(ivf.nlist), PQ_WORDS if by_words else 0
+        entry, unit = float(_entry_bytes(recipe.empty)), min(chosen.unit_entries, entries)
+        filled, trained = entry * entries, 4.0 * cells * dimension
+        neighbours = (chosen.recall_k or choose_k(entries)) + 1
+        seen = recipe.sample * passes(recipe.sample, max(1, cells), ITERATIONS)
+        compared = (chosen.recall_queries + cells + words) * dimension / rates.searched
+        spent = seen * cells * dimension / rates.products + entries * compared
+        spent += (work.key_bytes + 2 * filled) / rates.hashed
+        alone = PQ_SAMPLE * words * PQ_ITERATIONS * dimension / rates.searched
+        reads = 2.0 * recipe.sample * dimension + work.key_bytes + filled
+        known = ivf is not None or isinstance(inner, faiss.IndexFlat)
+        shards = f"{recipe.shards:,} shard{'s' * (recipe.shards > 1)}"
+        in_memory = 3 * (entry * unit + 4.0 * ROWS_AT_ONCE * dimension) + 4 * RUN_BYTES
+        exact = 12.0 * chosen.recall_queries * neighbours * recipe.shards
+        return [
+            StageEstimate(
+                stage="index",
+                makes=f"index/{chosen.name}: {recipe.choice.factory}, {shards}",
+                disk=filled + (recipe.shards + 1) * trained + exact,
+                memory=work.memory(in_memory + 2 * trained),
+                workers=work.workers,
+                core_seconds=spent if known else math.inf,
+                alone=alone,
+                unit=max(alone, unit * compared),
+                reads=reads,
+                passes=(reads - filled) / work.key_bytes,
+                scratch=filled,
+                exchanged=4.0 * cells * dimension * ITERATIONS,
+            )
+        ]
+
+
+def _entry_bytes(index: Any) -> int:
+    """Of codes, entry numbers and, in a graph, links."""
+    ivf, inner = ivf_of(index), faiss.downcast_index(index)
+    if ivf is not None:
+        return int(ivf.code_size) + 8
+    if isinstance(inner, faiss.IndexHNSW):
+        return int(inner.storage.sa_code_size()) + 4 * int(inner.hnsw.nb_neighbors(0))
+    try:
+        return int(index.sa_code_size())
+    except RuntimeError:
+        return 4 * int(index.d)
 
 
 def resolve(settings: IndexSettings, shape: Shape) -> IndexRecipe:
@@ -113,6 +199,7 @@ class IndexPlan(Plan[IndexUnit]):
     recipe: IndexRecipe
     threads: int
 
+    work_name = "steps"
     # FAISS may find fault with a factory string only when it trains: another may follow.
     undone_by = (BadInput,)
 

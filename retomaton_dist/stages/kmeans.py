@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property, partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -14,14 +15,18 @@ from retomaton_dist.clustering.sums import digits_of, total_of
 from retomaton_dist.clustering.two_level import LEVEL_NAMES
 from retomaton_dist.runtime.progress import showing
 from retomaton_dist.runtime.session import Session
-from retomaton_dist.stages.clustering_facts import with_statistics
+from retomaton_dist.settings import ClusterSettings
+from retomaton_dist.stages.cluster import Clustering, KeysPlan, with_statistics
+from retomaton_dist.stages.cost import StageEstimate, Work
+from retomaton_dist.stages.kmeans_cost import KmeansSizes
 from retomaton_dist.stages.kmeans_files import TrainingFiles, TrainingState
-from retomaton_dist.stages.kmeans_job import open_trained, training_files
-from retomaton_dist.stages.kmeans_recipe import Recipe
+from retomaton_dist.stages.kmeans_job import SUMS_MEMORY, open_trained, training_files
+from retomaton_dist.stages.kmeans_recipe import Recipe, resolve
 from retomaton_dist.stages.kmeans_training import train_centroids
 from retomaton_dist.stages.runner import Done, Plan, chunk_units, chunk_work
 from retomaton_dist.storage import states
 from retomaton_dist.storage.canonical import Json
+from retomaton_dist.storage.datastore import Shape
 from retomaton_dist.storage.guarded import GuardedReader
 from retomaton_dist.storage.records import Record
 from retomaton_dist.storage.states import States
@@ -30,26 +35,47 @@ from retomaton_dist.storage.store import Store
 UNIT_ENTRIES = 1 << 18
 
 
+class Kmeans(Clustering):
+    """Entries go to the nearest of K centroids."""
+
+    def plan(self, store: Store, settings: ClusterSettings, device: str) -> Plan[Any]:
+        """Train, then assign."""
+        recipe, blocking = resolve(settings, store.shape()), Blocking(device=device)
+        return KmeansPlan(store, settings.clustering, blocking, recipe)
+
+    def states(self, settings: ClusterSettings, shape: Shape) -> int:
+        """K."""
+        return resolve(settings, shape).states
+
+    def estimate(self, settings: ClusterSettings, work: Work) -> StageEstimate:
+        """An iteration reads a row once, if it sees it; rows are sorted by cell, once, on disk."""
+        sizes = KmeansSizes.of(resolve(settings, work.shape))
+        entries, dimension, rates = work.shape.entries, work.shape.dimension, work.rates
+        pairs = sizes.pairs + entries * sizes.per_row
+        sampled = 2.0 * sizes.rows * dimension
+        centroids = 4.0 * sizes.states * dimension
+        reads = sampled * (1 + sizes.passes) + work.key_bytes
+        return StageEstimate(
+            stage="cluster",
+            makes=f"states/{settings.clustering}: {sizes.states:,} states, at most "
+            f"{sizes.iterations} iterations",
+            disk=4.0 * entries + centroids + 8.0 * sizes.states,
+            memory=work.memory(min(SUMS_MEMORY, 2 * centroids) + 6.0 * UNIT_ENTRIES * dimension),
+            workers=work.workers,
+            core_seconds=pairs * dimension / rates.products + 2 * work.key_bytes / rates.hashed,
+            unit=min(UNIT_ENTRIES, entries) * sizes.per_row * dimension / rates.products,
+            reads=reads,
+            passes=reads / work.key_bytes,
+            scratch=centroids + (0.0 if sizes.plain else sampled),
+            exchanged=sizes.iterations * sizes.states * (12 * dimension + 8.0),
+        )
+
+
 @dataclass(frozen=True)
-class KmeansPlan(Plan[range]):
+class KmeansPlan(KeysPlan):
     """The keys of a store, and the states that they are to have."""
 
-    store: Store
-    clustering: str
     recipe: Recipe
-    blocking: Blocking
-
-    merges = True
-
-    @property
-    def name(self) -> str:
-        """After the clustering."""
-        return f"cluster/{self.clustering}"
-
-    @property
-    def gpu(self) -> bool:  # type: ignore[override]
-        """As the blocking says."""
-        return self.blocking.device == "cuda"
 
     @cached_property
     def config(self) -> Json:

@@ -17,8 +17,8 @@ from retomaton_dist.stages.kmeans_recipe import Recipe
 from retomaton_dist.storage import checkpoint
 from retomaton_dist.storage.canonical import content_hash
 from retomaton_dist.storage.guarded import GuardedReader
+from retomaton_dist.storage.pickling import PicklesFieldsOnly
 from retomaton_dist.storage.scratch import ScratchArray
-from retomaton_dist.storage.sending import WithoutCaches
 
 UNIT_ROWS = 1 << 18
 LEAST_UNIT_ROWS = 1 << 13
@@ -38,7 +38,7 @@ class Trained:
 
 
 @dataclass(frozen=True)
-class TrainingJob(WithoutCaches):
+class TrainingJob(PicklesFieldsOnly):
     """What is trained, how, and where its files lie. `draw` is None if all entries are rows."""
 
     reader: GuardedReader

@@ -92,7 +92,8 @@ def _train_cells(session: Session, job: TrainingJob) -> None:
 def _run_missing(job: TrainingJob, pool: Any, units: Sequence[TrainingUnit]) -> None:
     """Have those units done that were not done before this run was started."""
     missing = [unit for unit in units if not unit.record(job.files).exists()]
-    for _ in pool.run(missing, [unit.number for unit in missing]):
+    numbers = [unit.number for unit in missing]
+    for _ in pool.run(missing, numbers, lambda unit: unit.record(job.files).exists()):
         pass
 
 

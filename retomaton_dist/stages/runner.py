@@ -22,21 +22,21 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from retomaton_dist.errors import DamagedStore
 from retomaton_dist.lm.identity import ModelSpec
 from retomaton_dist.runtime.progress import say, showing
 from retomaton_dist.runtime.session import Session
-from retomaton_dist.storage import records
+from retomaton_dist.storage import files, records
 from retomaton_dist.storage.canonical import Json, content_hash
 from retomaton_dist.storage.datastore import Shape
 from retomaton_dist.storage.files import FileDigest
 from retomaton_dist.storage.lock import check_held
 from retomaton_dist.storage.manifest import Stage, check_config
 from retomaton_dist.storage.records import Record
-from retomaton_dist.storage.sound import problems_of
 from retomaton_dist.storage.store import StoreWriter
+from retomaton_dist.storage.verified_files import problems_of
 
 Payload = TypeVar("Payload")
 Given = TypeVar("Given", contravariant=True)
@@ -109,6 +109,12 @@ class Plan(ABC, Generic[Payload]):
         """What the units' completion records are bound to."""
         return content_hash(self.config)
 
+    def check_begun(self, writer: StoreWriter) -> None:
+        """Refuse other settings than those that the stage was begun with, if it ever was."""
+        stage = writer.manifest.stages.get(self.name)
+        if stage is not None:
+            check_config(writer.path, self.name, stage, self.config)
+
     @abstractmethod
     def worker(self) -> Callable[[], UnitWorker[Payload]]:
         """What makes a worker; it is sent to actors."""
@@ -145,6 +151,7 @@ def run_stage(writer: StoreWriter, plan: Plan[Payload], session: Session) -> Sta
     if plan.name not in writer.manifest.stages:
         # Before the stage counts as begun.
         _check_cluster(writer, plan, session)
+    plan.check_begun(writer)
     versions = made_with(plan.gpu)
     _note_versions(writer.manifest.stages.get(plan.name), versions)
     units = len(plan.units)
@@ -165,13 +172,6 @@ def _check_cluster(writer: StoreWriter, plan: Plan[Payload], session: Session) -
     session.check_nodes(crew, writer.path.resolve(), plan.reads, plan.loads)
 
 
-def check_settings(writer: StoreWriter, plan: Plan[Payload]) -> None:
-    """Refuse other settings than those that a stage was begun with, if it ever was."""
-    stage = writer.manifest.stages.get(plan.name)
-    if stage is not None:
-        check_config(writer.path, plan.name, stage, plan.config)
-
-
 def _complete(
     writer: StoreWriter, plan: Plan[Payload], missing: set[int], session: Session
 ) -> None:
@@ -186,6 +186,8 @@ def _complete(
             plan.prepare()
         plan.lead(session)
         _run_units(writer, plan, plan.to_do(missing), session)
+        # A worker that was cut off may come back when the stage is done, or the next at work.
+        writer.lock.renew_token()
     units = [writer.record(plan.name, unit) for unit in range(len(plan.units))]
     if plan.merges:
         _check_parts(writer, plan.name, units)
@@ -211,9 +213,8 @@ def _run_units(
     if not missing:
         return
     _check_cluster(writer, plan, session)
-    attempt = writer.manifest.stages[plan.name].attempt
-    ticket = Ticket(writer.path.resolve(), writer.token, plan.name, plan.config_hash, attempt)
-    make = partial(Recorder, ticket, plan.worker())
+    ticket = ticket_for(writer, plan)
+    make, recorded = partial(Recorder, ticket, plan.worker()), ticket.recorded()
     before = sum(plan.work) - sum(plan.work[unit] for unit in missing)
     mode, summed = session.settings.progress, dict[str, float]()
     with (
@@ -222,9 +223,12 @@ def _run_units(
     ):
         for group in plan.rounds:
             numbers = [unit for unit in group if unit in missing]
-            for (unit, _), counts in pool.run([(n, plan.units[n]) for n in numbers], numbers):
-                summed = {name: summed.get(name, 0) + value for name, value in counts.items()}
-                progress.advance(plan.work[unit], plan.shown(summed, progress.seconds))
+            units = [(number, plan.units[number]) for number in numbers]
+            for (unit, _), counts in pool.run(units, numbers, recorded):
+                for name, value in (counts or {}).items():
+                    summed[name] = summed.get(name, 0) + value
+                shown = plan.shown(summed, progress.seconds) if summed else {}
+                progress.advance(plan.work[unit], shown)
 
 
 @dataclass(frozen=True)
@@ -237,6 +241,24 @@ class Ticket:
     config_hash: str
     attempt: int
 
+    def check(self) -> None:
+        """Refuse to write if the run was replaced, or has finished the stage."""
+        check_held(self.store, self.token)
+
+    def recorded(self) -> Callable[[tuple[int, Any]], bool]:
+        """What tells of a unit whether it was done since; some are done again though recorded."""
+        before = records.finished(self.store, self.stage, self.attempt)
+        return lambda unit: (
+            unit[0] not in before and records.exists(self.store, self.stage, unit[0], self.attempt)
+        )
+
+
+def ticket_for(writer: StoreWriter, plan: Plan[Any]) -> Ticket:
+    """The ticket of workers that do units of a stage that was begun."""
+    attempt = writer.manifest.stages[plan.name].attempt
+    store, token = writer.path.resolve(), writer.lock.token
+    return Ticket(store, token, plan.name, plan.config_hash, attempt)
+
 
 class Recorder(Generic[Payload]):
     """Declares units done, in the actor that has just made them durable."""
@@ -245,12 +267,12 @@ class Recorder(Generic[Payload]):
         self._ticket, self._worker = ticket, make()
 
     def run(self, unit: tuple[int, Payload]) -> dict[str, float]:
-        """Do the unit, then write its record, unless its run was replaced; return its counts."""
-        number, payload = unit
-        done, ticket = self._worker.run(number, payload), self._ticket
-        record = Record(number, ticket.config_hash, done.files, done.facts, ticket.attempt)
-        check_held(ticket.store, ticket.token)
-        records.write(ticket.store, ticket.stage, record)
+        """Do the unit, then write its record; return its counts."""
+        (number, payload), ticket = unit, self._ticket
+        with files.fenced(ticket.check):
+            done = self._worker.run(number, payload)
+            record = Record(number, ticket.config_hash, done.files, done.facts, ticket.attempt)
+            records.write(ticket.store, ticket.stage, record)
         return done.counts
 
 

@@ -13,7 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from retomaton_dist.methods.token_statistics import TokenStatistics, count_pairs, count_ways
-from retomaton_dist.stages.runner import Done
+from retomaton_dist.settings import BuildSettings
+from retomaton_dist.stages.cost import StageEstimate, Work
+from retomaton_dist.stages.runner import Done, run_stage
+from retomaton_dist.stages.stage import BuildStage, Running
 from retomaton_dist.stages.stretches import StretchPlan, StretchWorker
 from retomaton_dist.storage import columns
 from retomaton_dist.storage.canonical import Json
@@ -24,6 +27,8 @@ from retomaton_dist.storage.store import Store
 STAGE = "statistics"
 COLUMNS = {"followed": np.int64, "ways": np.int64}
 UNIT_ENTRIES = 1 << 22
+# Of two tokens that follow each other: at worst every entry is the only one of its pair.
+PAIR_BYTES = 8
 
 
 @dataclass(frozen=True)
@@ -76,6 +81,37 @@ class StatisticsPlan(StretchPlan):
     def scratch(self) -> Sequence[Path]:
         """What units have counted."""
         return (self.holder / STAGE / "parts",)
+
+
+class StatisticsStage(BuildStage):
+    """How the corpus's tokens go on."""
+
+    def check_store(self, store: Store, settings: BuildSettings) -> None:  # noqa: ARG002
+        """The corpus is read."""
+        store.stage("tokenize")
+
+    def run(self, running: Running) -> None:
+        """Count what is missing."""
+        store = running.store
+        run_stage(running.writer, StatisticsPlan(store, store.path), running.session)
+
+    def estimate(self, settings: BuildSettings, work: Work) -> list[StageEstimate]:  # noqa: ARG002
+        """Units sort their pairs of neighbours; what they leave is joined in the end."""
+        entries, rates, unit = work.shape.entries, work.rates, min(UNIT_ENTRIES, work.shape.entries)
+        pairs = float(PAIR_BYTES) * entries
+        return [
+            StageEstimate(
+                stage=STAGE,
+                makes="statistics: how tokens go on",
+                disk=2.0 * PAIR_BYTES * (work.vocabulary + 1),
+                memory=work.memory(4.0 * PAIR_BYTES * unit),
+                workers=work.workers,
+                core_seconds=entries / rates.placed,
+                unit=unit / rates.placed,
+                reads=4.0 * entries + pairs,
+                scratch=pairs,
+            )
+        ]
 
 
 class StatisticsWorker(StretchWorker):

@@ -9,7 +9,7 @@ from pathlib import Path
 from retomaton_dist.stages.runner import Done, Plan
 from retomaton_dist.storage.corpus import DOCUMENTS, TOKENS
 from retomaton_dist.storage.guarded import GuardedReader
-from retomaton_dist.storage.sending import WithoutCaches
+from retomaton_dist.storage.pickling import PicklesFieldsOnly
 from retomaton_dist.storage.store import Store
 
 CHECK = range(0)
@@ -17,7 +17,7 @@ CHECK = range(0)
 
 
 @dataclass(frozen=True)
-class StretchPlan(Plan[range], WithoutCaches):
+class StretchPlan(Plan[range], PicklesFieldsOnly):
     """The store whose corpus is read: a look at its bytes first, then a unit for each stretch."""
 
     store: Store

@@ -10,8 +10,7 @@ A unit holds about `unit_entries` entries in memory, whatever N and its commones
 besides, 8 bytes per token of the vocabulary. No key is read, and no model.
 """
 
-import shutil
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property, partial
 from pathlib import Path
@@ -24,43 +23,65 @@ from retomaton_dist.automaton.arrays import Ids
 from retomaton_dist.automaton.contexts import first_tokens, ordered_pieces
 from retomaton_dist.automaton.pieces import SCAN, ranges_within
 from retomaton_dist.errors import DamagedStore
-from retomaton_dist.settings import SuffixSettings
-from retomaton_dist.stages.runner import Done, Plan
+from retomaton_dist.settings import BuildSettings, SuffixSettings
+from retomaton_dist.stages.columns import ColumnsPlan, ColumnsWorker, ColumnUnit, cut
+from retomaton_dist.stages.cost import StageEstimate, Work, columns_bytes
+from retomaton_dist.stages.runner import Done, run_stage
+from retomaton_dist.stages.stage import BuildStage, Running
 from retomaton_dist.storage import columns, preallocated, suffixes
 from retomaton_dist.storage.canonical import Json
 from retomaton_dist.storage.corpus import DOCUMENTS, TOKENS, Corpus
 from retomaton_dist.storage.guarded import GuardedReader
 from retomaton_dist.storage.records import Record
-from retomaton_dist.storage.sending import WithoutCaches
 from retomaton_dist.storage.store import Store
 from retomaton_dist.storage.suffixes import SuffixShape
 
-ROUNDS = ("check", "before", "order")
-FILLED = ("order", "before")
+# Of an entry whose place among contexts is being found.
+SORTING_BYTES = 80
+
+
+class SuffixStage(BuildStage):
+    """Entries by the tokens before them."""
+
+    def check_store(self, store: Store, settings: BuildSettings) -> None:  # noqa: ARG002
+        """The corpus is read."""
+        store.stage("tokenize")
+
+    def run(self, running: Running) -> None:
+        """Order what is missing."""
+        plan = SuffixPlan(running.store, running.settings.of(SuffixSettings))
+        run_stage(running.writer, plan, running.session)
+
+    def estimate(self, settings: BuildSettings, work: Work) -> list[StageEstimate]:
+        """Every unit looks through the tokens before all entries for those that are its own."""
+        chosen, entries, rates = settings.of(SuffixSettings), work.shape.entries, work.rates
+        disk = columns_bytes(SuffixShape(entries, work.vocabulary, chosen.longest).columns())
+        unit = min(chosen.unit_entries, entries)
+        swept = -(-entries // chosen.unit_entries) * entries * 4.0
+        return [
+            StageEstimate(
+                stage="suffix",
+                makes=f"suffixes/{chosen.name}: {disk / entries:.0f} bytes per entry",
+                disk=disk,
+                memory=work.memory(float(SORTING_BYTES) * unit),
+                workers=work.workers,
+                core_seconds=entries / rates.ordered
+                + swept / rates.swept
+                + 2 * disk / rates.hashed,
+                unit=unit / rates.ordered + entries * 4.0 / rates.swept,
+                reads=swept + 8.0 * entries,
+                again=entries * 4.0,
+            )
+        ]
 
 
 @dataclass(frozen=True)
-class SuffixUnit:
-    """What a unit does: entries (before) or latest tokens, counted from 1 (order), first..last-1.
-
-    For `order`, `place` is where the first of them goes, and `entries` how many there are.
-    """
-
-    kind: str
-    first: int
-    last: int
-    place: int
-    entries: int
-
-
-@dataclass(frozen=True)
-class SuffixPlan(Plan[SuffixUnit], WithoutCaches):
+class SuffixPlan(ColumnsPlan):
     """A corpus, and the suffix index that it is to have."""
 
-    store: Store
     settings: SuffixSettings
 
-    merges = True
+    kinds = ("check", "before", "order")
 
     @property
     def name(self) -> str:
@@ -91,92 +112,70 @@ class SuffixPlan(Plan[SuffixUnit], WithoutCaches):
         """Where the index lies."""
         return suffixes.folder_of(self.store.path, self.settings.name)
 
-    @property
-    def parts(self) -> Path:
-        """Where columns lie while they are filled."""
-        return self.folder / "parts"
+    def filled(self) -> dict[str, tuple[Any, int]]:
+        """The entries in order, and the token before each."""
+        kinds = self.shape.columns()
+        return {name: kinds[name] for name in ("order", "before")}
 
     @cached_property
     def offsets(self) -> NDArray[np.int64]:
         """First place of each latest token, counted from 1; then N. Place 0 is the first's."""
         counts = np.zeros(self.shape.vocabulary + 1, np.int64)
-        for first, last in _cut(self.shape.entries, SCAN):
+        for part in cut("before", self.shape.entries, SCAN):
             # What is out of range is damage, which the units will find.
-            tokens = first_tokens(self.corpus.before(first, last)).clip(0, len(counts) - 1)
+            tokens = first_tokens(self.corpus.before(part.first, part.last))
+            tokens = tokens.clip(0, len(counts) - 1)
             counts += np.bincount(tokens, minlength=len(counts))
         return np.concatenate([[0], np.cumsum(counts)])
 
     @cached_property
-    def units(self) -> list[SuffixUnit]:
-        """All units, round by round."""
+    def units(self) -> list[ColumnUnit]:
+        """All units, round by round; latest tokens are counted from 1."""
         size, offsets = self.settings.unit_entries, self.offsets
-        filled = [
-            SuffixUnit("before", first, last, first, last - first)
-            for first, last in _cut(self.shape.entries, size)
-        ]
         ordered = [
-            SuffixUnit("order", low, high, int(offsets[low]), int(offsets[high] - offsets[low]))
+            ColumnUnit("order", low, high, int(offsets[high] - offsets[low]), int(offsets[low]))
             for low, high in ranges_within(offsets, size)
         ]
-        return [SuffixUnit("check", 0, 0, 0, self.shape.entries), *filled, *ordered]
-
-    @cached_property
-    def work(self) -> list[float]:
-        """Entries of each unit."""
-        return [float(unit.entries) for unit in self.units]
-
-    @property
-    def rounds(self) -> Sequence[Sequence[int]]:
-        """Check, before, order."""
-        return [
-            [number for number, unit in enumerate(self.units) if unit.kind == kind]
-            for kind in ROUNDS
-        ]
+        check = ColumnUnit("check", 0, 0, self.shape.entries)
+        return [check, *cut("before", self.shape.entries, size), *ordered]
 
     def worker(self) -> Callable[[], "SuffixWorker"]:
         """Fills ranges of the columns."""
         return partial(SuffixWorker, self)
 
-    def prepare(self) -> None:
-        """Make the columns that units fill."""
-        shutil.rmtree(self.folder, ignore_errors=True)
-        kinds = self.shape.columns()
-        preallocated.preallocate(self.parts, {name: kinds[name] for name in FILLED})
-
     def finish(self, units: Sequence[Record]) -> Done:  # noqa: ARG002 - columns are filled
         """Write where tokens start, move the filled columns into place, and describe them."""
         starts = self.offsets[1:].astype(self.shape.columns()["starts"][0])
-        listed = {"starts": columns.write_columns(self.folder / "starts.arrow", {"starts": starts})}
-        listed |= preallocated.finish(self.parts, self.folder, FILLED)
-        inside = self.folder.relative_to(self.store.path).as_posix()
-        files = {f"{inside}/{name}.arrow": digest for name, digest in listed.items()}
-        description = suffixes.write_description(self.folder, self.shape, listed)
-        files[f"{inside}/{suffixes.DESCRIPTION}"] = description
-        total = sum(digest.bytes for digest in listed.values())
+        path = self.folder / "starts.arrow"
+        written = {"starts": columns.write_columns(path, {"starts": starts}), **self.in_place()}
+        files = self.listed(written)
+        inside = (self.folder / suffixes.DESCRIPTION).relative_to(self.store.path).as_posix()
+        files[inside] = suffixes.write_description(self.folder, self.shape, written)
+        total = sum(digest.bytes for digest in written.values())
         return Done(files, {**asdict(self.shape), "bytes_per_entry": total / self.shape.entries})
 
-    def scratch(self) -> Sequence[Path]:
-        """Where columns lie while they are filled."""
-        return (self.parts,)
 
-
-class SuffixWorker:
+class SuffixWorker(ColumnsWorker):
     """Fills ranges of a suffix index's columns."""
 
     def __init__(self, plan: SuffixPlan) -> None:
+        super().__init__(plan)
         self._plan = plan
 
-    def run(self, number: int, payload: SuffixUnit) -> Done:  # noqa: ARG002 - columns are shared
-        """Do what the unit says; nothing is written but parts of columns."""
-        if payload.kind == "check":
-            GuardedReader(self._plan.store).check_files("tokenize", (TOKENS, DOCUMENTS))
-        elif payload.kind == "before":
-            cut = _cut(payload.entries, SCAN)
-            ranges = ((payload.first + first, payload.first + last) for first, last in cut)
-            self._fill("before", payload, (self._plan.corpus.before(*bounds) for bounds in ranges))
-        else:
-            self._fill("order", payload, self._ordered(payload))
-        return Done()
+    def check(self, unit: ColumnUnit) -> None:  # noqa: ARG002 - the whole corpus
+        """Refuse a corpus whose bytes are not those that were written."""
+        GuardedReader(self._plan.store).check_files("tokenize", (TOKENS, DOCUMENTS))
+
+    def before(self, unit: ColumnUnit) -> None:
+        """The token before each of some entries."""
+        corpus, first = self._plan.corpus, unit.first
+        parts = cut("before", unit.entries, SCAN)
+        blocks = (corpus.before(first + part.first, first + part.last) for part in parts)
+        self.fill("before", first, blocks)
+
+    def order(self, unit: ColumnUnit) -> None:
+        """The entries of some latest tokens, in the order of their contexts."""
+        self.fill("order", unit.place, self._ordered(unit))
 
     @cached_property
     def _before(self) -> NDArray[np.int32]:
@@ -184,7 +183,7 @@ class SuffixWorker:
         path = preallocated.part(self._plan.parts, "before").path
         return columns.map_columns(path, {"before": np.int32})["before"]
 
-    def _ordered(self, unit: SuffixUnit) -> Iterator[Ids]:
+    def _ordered(self, unit: ColumnUnit) -> Iterator[Ids]:
         settings, left = self._plan.settings, unit.entries
         bounds = unit.first, unit.last, unit.entries, settings.unit_entries
         for entries in ordered_pieces(self._before, settings.longest, *bounds):
@@ -200,18 +199,3 @@ class SuffixWorker:
                 f"{self._plan.store.path / TOKENS} changed meanwhile; "
                 f"make the suffix index anew under another --name"
             )
-
-    def _fill(self, name: str, unit: SuffixUnit, blocks: Iterable[NDArray[Any]]) -> None:
-        kind = self._plan.shape.columns()[name][0]
-        typed = (block.astype(kind, copy=False) for block in blocks)
-        preallocated.part(self._plan.parts, name).fill(unit.place, typed)
-
-
-def plan_suffix(store: Store, settings: SuffixSettings) -> SuffixPlan:
-    """Lay out the suffix index of a corpus that is tokenised."""
-    store.stage("tokenize")
-    return SuffixPlan(store, settings)
-
-
-def _cut(entries: int, size: int) -> list[tuple[int, int]]:
-    return [(first, min(first + size, entries)) for first in range(0, entries, size)]

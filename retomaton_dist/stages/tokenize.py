@@ -17,27 +17,34 @@ from retomaton_dist.corpus.pieces import (
     choose_split,
     plan_units,
 )
-from retomaton_dist.corpus.sources import Source, find_sources, fingerprint
-from retomaton_dist.errors import CorpusError
+from retomaton_dist.corpus.sources import Source, changes, find_sources, fingerprint
+from retomaton_dist.errors import ConfigMismatch, CorpusError
 from retomaton_dist.lm.identity import ModelSpec, load_tokenizer
 from retomaton_dist.lm.tokenizer import Tokenizer
-from retomaton_dist.settings import CorpusSettings, TokenizeSettings
-from retomaton_dist.stages.runner import Done, Plan
+from retomaton_dist.settings import BuildSettings, CorpusSettings, TokenizeSettings
+from retomaton_dist.stages.cost import StageEstimate, Work
+from retomaton_dist.stages.runner import Done, Plan, run_stage
+from retomaton_dist.stages.stage import BuildStage, Running
 from retomaton_dist.storage import corpus
 from retomaton_dist.storage.canonical import Json
 from retomaton_dist.storage.corpus import TokenisedDocument
+from retomaton_dist.storage.manifest import ELSEWHERE
+from retomaton_dist.storage.pickling import PicklesFieldsOnly
 from retomaton_dist.storage.records import Record
-from retomaton_dist.storage.sending import WithoutCaches
+from retomaton_dist.storage.store import Store, StoreWriter
 
 STAGE = "tokenize"
 BATCH_CHARACTERS = 1 << 18
+# What the corpus takes on disk: token and offset, and what is kept of a document.
+BYTES_PER_TOKEN = 8
+BYTES_PER_DOCUMENT = 64
 _COUNTS = ("documents", "tokens", "entries", "skipped")
 
 Pieces = list[tuple[Source, Piece]]
 
 
 @dataclass(frozen=True)
-class TextTokenizer(WithoutCaches):
+class TextTokenizer(PicklesFieldsOnly):
     """Turns pieces of text into tokenised documents; `end` is the token put behind each of them."""
 
     split: Split
@@ -132,6 +139,17 @@ class TokenizePlan(Plan[Pieces]):
             for unit in self.units
         ]
 
+    def check_begun(self, writer: StoreWriter) -> None:
+        """Of another corpus, say which files came, went or changed."""
+        stage = writer.manifest.stages.get(STAGE)
+        if stage is not None and stage.done and stage.config["corpus"] != self.config["corpus"]:
+            before = Store(writer.path, writer.manifest).corpus().sources
+            raise ConfigMismatch(
+                f"{writer.path} was made from another corpus: {changes(before, self.sources)}. "
+                f"Name the same files, or {ELSEWHERE}"
+            )
+        super().check_begun(writer)
+
     def worker(self) -> Callable[[], "TokenizeWorker"]:
         """Reads and tokenises pieces."""
         return partial(TokenizeWorker, self.store, self.reader)
@@ -178,6 +196,37 @@ def plan_tokenize(
     # Cut now: a source that cannot be cut is refused here.
     _ = plan.units
     return plan
+
+
+class TokenizeStage(BuildStage):
+    """Text becomes tokens."""
+
+    def run(self, running: Running) -> None:
+        """Tokenise what is missing of the corpus."""
+        run_stage(running.writer, running.text.corpus, running.session)
+
+    def estimate(self, settings: BuildSettings, work: Work) -> list[StageEstimate]:  # noqa: ARG002
+        """What it takes was measured, or follows from the size of the text."""
+        effort, disk = work.tokenizing, corpus_bytes(work)
+        return [
+            StageEstimate(
+                "tokenize",
+                "corpus",
+                disk,
+                effort.memory,
+                effort.workers,
+                effort.core_seconds,
+                unit=effort.unit,
+                reads=work.text_bytes,
+                scratch=disk,
+                timing=effort.timing,
+            )
+        ]
+
+
+def corpus_bytes(work: Work) -> float:
+    """What the stage leaves."""
+    return float(BYTES_PER_TOKEN * work.shape.entries + BYTES_PER_DOCUMENT * work.documents)
 
 
 class TokenizeWorker:

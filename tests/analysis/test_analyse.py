@@ -6,7 +6,7 @@ import pytest
 from retomaton_dist.analysis.analyse import Analysis
 from retomaton_dist.analysis.documents import TokensByDocument
 from retomaton_dist.analysis.ngrams import longest_matches
-from retomaton_dist.scores.scores import Scores
+from retomaton_dist.engine.scores import Scores
 from retomaton_dist.storage.scores import ScoreWriter
 from retomaton_dist.storage.store import Store, writing
 from tests.storage import make

@@ -10,12 +10,11 @@ from hypothesis import strategies as st
 
 import retomaton_dist as rd
 from retomaton_dist.errors import BadInput, RetomatonError
-from retomaton_dist.settings.entrances import read_file, with_tables
+from retomaton_dist.settings.parsing import read_file, with_tables
 from retomaton_dist.storage import canonical
 from tests.storage.hostile import altered, signed
 
 FUZZED = settings(
-    max_examples=60,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

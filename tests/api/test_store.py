@@ -1,5 +1,7 @@
 """`rd.open`: what a store holds, lazily, by row and by entry."""
 
+import html
+
 import dask.array as da
 import numpy as np
 import pytest
@@ -156,3 +158,30 @@ def test_keywords_of_the_api_are_checked_before_anything_is_done(tmp_path):
 def test_a_name_that_the_package_does_not_have_is_an_attribute_error():
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         _ = rd.nothing
+
+
+def test_completion_offers_every_public_name():
+    assert set(rd.__all__) <= set(dir(rd))
+    assert {"Any", "TYPE_CHECKING", "importlib"}.isdisjoint(dir(rd))
+
+
+def test_what_a_session_shows_of_a_store_and_its_parts_is_one_line(walkable_store):
+    store = rd.open(walkable_store.path)
+    with store.searcher() as searcher:
+        shown = {
+            repr(store): f"{store.entries:,} entries; tokenize, extract, cluster/kmeans",
+            repr(store.documents): "1,800 documents of",
+            repr(store.automaton("kmeans")): "50 states, keys of 32 dimensions",
+            repr(store.suffixes()): "contexts of up to",
+            repr(store.states()): "50 kmeans states of",
+            repr(searcher): "index 'default', Flat",
+        }
+    for line, said in shown.items():
+        assert said in line
+        assert len(line) < 300
+        assert "\n" not in line
+
+
+def test_a_notebook_shows_what_inspect_prints(store, command):
+    printed = command("inspect", store.path).stdout
+    assert html.unescape(store._repr_html_()) == f"<pre>{printed.rstrip()}</pre>"

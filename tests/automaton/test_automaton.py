@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from retomaton_dist.automaton.summing import interpolate
@@ -42,7 +42,6 @@ def test_next_states_are_the_union_of_transitions(chosen, states):
 
 
 @given(samples, st.sets(st.integers(0, 8), max_size=4))
-@settings(max_examples=30)
 def test_weights_are_the_papers_phi(chosen, states):
     made, random = sample(*chosen)
     query = random.normal(size=DIMENSION).astype(np.float32)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from retomaton_dist.automaton.automaton import Automaton
-from retomaton_dist.codec.codec import fp16_codec
+from retomaton_dist.codec.fp16 import fp16_codec
 from tests.automaton.make import arrange
 
 FIRST, SECOND = (

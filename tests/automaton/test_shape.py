@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from retomaton_dist.automaton.layout import link
+from retomaton_dist.codec.codec import columns_of
 from retomaton_dist.storage.automaton import AutomatonShape, id_type
 
 BILLION = 10**9
@@ -17,7 +18,7 @@ def shape(entries, codec="pq"):
 
 @pytest.mark.parametrize("entries", [100, BILLION, LARGEST_NARROW])
 def test_ids_take_four_bytes_as_long_as_they_hold_all_entries_and_none(entries):
-    columns = shape(entries).columns()
+    columns = columns_of(shape(entries))
     for name in ("offsets", "nexts", "entries", "slots"):
         assert columns[name][0] == np.uint32
     # The largest slot is entries - 1 and the end of the last state is entries: neither is -1.
@@ -26,7 +27,7 @@ def test_ids_take_four_bytes_as_long_as_they_hold_all_entries_and_none(entries):
 
 @pytest.mark.parametrize("entries", [LARGEST_NARROW + 1, 2**32, 10**11])
 def test_beyond_that_they_take_eight(entries):
-    columns = shape(entries).columns()
+    columns = columns_of(shape(entries))
     for name in ("offsets", "nexts", "entries", "slots"):
         assert columns[name][0] == np.int64
     assert columns["states"] == (np.uint32, entries)
@@ -34,16 +35,16 @@ def test_beyond_that_they_take_eight(entries):
 
 
 def test_columns_are_as_long_as_what_they_hold():
-    lengths = {name: length for name, (_, length) in shape(BILLION).columns().items()}
+    lengths = {name: length for name, (_, length) in columns_of(shape(BILLION)).items()}
     assert lengths["offsets"] == BILLION // 100 + 1
     assert lengths["codes"] == 64 * BILLION
     assert lengths["cells"] == lengths["brackets"] == lengths["slots"] == BILLION
     assert (lengths["centroids"], lengths["codebooks"]) == (1024 * 768, 256 * 768)
-    assert shape(BILLION, "fp16").columns()["keys"] == (np.float16, 768 * BILLION)
+    assert columns_of(shape(BILLION, "fp16"))["keys"] == (np.float16, 768 * BILLION)
 
 
 def test_an_entry_of_64_code_bytes_costs_at_most_96():
-    columns = shape(BILLION).columns()
+    columns = columns_of(shape(BILLION))
     total = sum(kind.itemsize * length for kind, length in columns.values())
     assert total / BILLION < 96
 

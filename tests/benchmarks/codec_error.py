@@ -19,14 +19,8 @@ from pathlib import Path
 
 import numpy as np
 
-from retomaton_dist.codec.training import (
-    SAMPLE,
-    choose_cells,
-    choose_code_size,
-    decode,
-    encode,
-    train,
-)
+from retomaton_dist.codec.pq import SAMPLE, choose_cells, choose_code_size
+from retomaton_dist.codec.pq_encoder import decode, encode, train
 from retomaton_dist.storage.store import Store
 from tests.benchmarks.small_store import build_small
 

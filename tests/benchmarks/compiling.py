@@ -27,11 +27,12 @@ from pathlib import Path
 
 import numpy as np
 
+from retomaton_dist.codec.codec import CodecSizes
+from retomaton_dist.codec.pq import PqCodec
 from retomaton_dist.runtime.session import Session
-from retomaton_dist.settings import WorkerSettings
+from retomaton_dist.settings import CompileSettings, WorkerSettings
 from retomaton_dist.stages.compile import CompilePlan
-from retomaton_dist.stages.compile_worker import Blueprint
-from retomaton_dist.stages.runner import Recorder, Ticket, made_with, run_stage
+from retomaton_dist.stages.runner import Recorder, made_with, run_stage, ticket_for
 from retomaton_dist.storage import codec, columns, datastore, records, states
 from retomaton_dist.storage.automaton import AutomatonShape
 from retomaton_dist.storage.canonical import content_hash
@@ -81,15 +82,22 @@ def build(path, entries):
 
 def write_codes(path, entries, random):
     folder = codec.folder_of(path, "pq")
-    zeros = np.zeros((CELLS, WIDTH), np.float32), np.zeros((CODE_SIZE, 1, 256), np.float32)
-    files = codec.write_books(path, "pq", *zeros)
-    for name, kind in codec.CODES.items():
-        width = CODE_SIZE if name == "codes" else 1
+    listed = codes_of(path, entries)
+    zeros = {name: np.zeros(length, kind) for name, (kind, length) in listed.books.items()}
+    written = listed.write_books(zeros)
+    files = {f"codecs/pq/{name}.arrow": digest for name, digest in written.items()}
+    for name, (kind, width) in listed.rows.items():
         rows = random.integers(0, 255, entries * width, np.uint8).astype(kind)
         files[f"codecs/pq/{name}.arrow"] = columns.write_columns(
             folder / f"{name}.arrow", {name: rows}
         )
     return files
+
+
+def codes_of(path, entries):
+    sizes = CodecSizes(WIDTH, CODE_SIZE, CELLS)
+    rows, books = PqCodec().rows(sizes), PqCodec().books(sizes)
+    return CodecFiles(codec.folder_of(path, "pq"), entries, rows, books)
 
 
 def planned(path, unit_entries):
@@ -98,9 +106,8 @@ def planned(path, unit_entries):
     clustering = store.states("kmeans")
     entries = clustering.datastore.shape.entries
     shape = AutomatonShape(entries, clustering.count, WIDTH, "pq", CODE_SIZE, CELLS)
-    files = CodecFiles(codec.folder_of(path, "pq"), entries, WIDTH, CODE_SIZE, CELLS)
-    blueprint = Blueprint(store, "kmeans", clustering, shape, files, unit_entries)
-    return CompilePlan(blueprint, "kmeans", "codec/pq")
+    settings = CompileSettings(states="kmeans", unit_entries=unit_entries)
+    return CompilePlan(store, settings, clustering, shape, codes_of(path, entries))
 
 
 def ours(path, unit_entries, workers):
@@ -116,8 +123,7 @@ def do_units(writer, plan, workers):
     """Have threads do all units, round after round; the stage is not finished then."""
     writer.begin(plan.name, plan.config, len(plan.units), made_with(plan.gpu))
     plan.prepare()
-    ticket = Ticket(writer.path.resolve(), writer.token, plan.name, plan.config_hash, 0)
-    recorder = Recorder(ticket, plan.worker())
+    recorder = Recorder(ticket_for(writer, plan), plan.worker())
     with ThreadPoolExecutor(workers) as pool:
         for numbers in plan.rounds:
             list(pool.map(recorder.run, [(number, plan.units[number]) for number in numbers]))

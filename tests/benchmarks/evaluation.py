@@ -20,14 +20,14 @@ from pathlib import Path
 import faiss
 
 import retomaton_dist as rd
+from retomaton_dist.engine.scores import Scores
+from retomaton_dist.engine.walks import WalkSpec, forgetful
 from retomaton_dist.evaluation.prepare import prepare
 from retomaton_dist.evaluation.score import choose_documents
 from retomaton_dist.evaluation.score_worker import Pass, ScoreJob, ScoreWorker
 from retomaton_dist.evaluation.text import plan_text
 from retomaton_dist.runtime.session import Session
 from retomaton_dist.runtime.threads import limit_torch
-from retomaton_dist.scores.scores import Scores
-from retomaton_dist.scores.walks import WalkSpec, forgetful
 from retomaton_dist.settings import PRESETS, EvaluateSettings, WorkerSettings
 from retomaton_dist.storage.store import writing
 from tests.benchmarks.memory import Peak
@@ -42,7 +42,9 @@ ALONE = WorkerSettings(workers=0, progress="none")
 def make_job(given, folder, session):
     """Tokenise the text; return a job without passes, and the documents to score."""
     settings = EvaluateSettings(text=(given.text,), split=given.split, model=given.model)
-    settings = replace(settings, lambda_=0.5, temperature=8.0, automata="kmeans", index=given.index)
+    settings = replace(
+        settings, lambda_=0.5, knn_temperature=8.0, automata="kmeans", index=given.index
+    )
     prepared = prepare(given.store, settings, PRESETS[given.preset], session)
     planned = plan_text("--text", settings.text, folder, prepared)
     with writing(folder) as writer:

@@ -3,7 +3,7 @@
     python -m tests.benchmarks.generation law.store --text law/test.en [--method retomaton ...]
     python -m tests.benchmarks.generation --small
 
-The store needs a calibration, or `--lam` and `--temperature` for a method without a network.
+The store needs a calibration, or `--lam` and `--knn-temperature` for a method without a network.
 Prompts are the first tokens of documents of the text. The peers are transformers' `generate` with
 the same model and cache, and with prompt lookup on top; all decode greedily, as many tokens, and
 end by themselves. Everything runs in one thread and is timed by the CPU seconds of this process,
@@ -34,7 +34,7 @@ from retomaton_dist.generation.sampling import Choosing
 from tests.benchmarks.small_store import build_small
 
 PROMPT_TOKENS, BATCH, LOOKUP = 24, 8, 10
-SMALL = {"method": "retomaton", "lam": 0.5, "temperature": 8.0, "tau": 4.0}
+SMALL = {"method": "retomaton", "lam": 0.5, "knn_temperature": 8.0, "tau": 4.0}
 
 
 @dataclass(frozen=True)
@@ -128,7 +128,7 @@ def prompts_of(lm, path, count):
 def measure(given):
     torch.set_num_threads(1)
     faiss.omp_set_num_threads(1)
-    chosen = {"method": given.method, "lam": given.lam, "temperature": given.temperature}
+    chosen = {"method": given.method, "lam": given.lam, "knn_temperature": given.knn_temperature}
     lm = load(given.store, foss=given.foss, tau=given.tau, **chosen)
     prompts, held_out = prompts_of(lm, given.text, given.prompts)
     spec = lm.point.spec
@@ -233,7 +233,7 @@ def main():
     parser.add_argument("--foss", type=float)
     parser.add_argument("--tau", type=float)
     parser.add_argument("--lam", type=float)
-    parser.add_argument("--temperature", type=float)
+    parser.add_argument("--knn-temperature", type=float)
     parser.add_argument("--prompts", type=int, default=16)
     parser.add_argument("--tokens", type=int, default=64)
     parser.add_argument("--rounds", type=int, default=3)

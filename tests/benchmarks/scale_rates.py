@@ -7,10 +7,10 @@ smaller to the larger is what the model must explain.
 
 from collections import defaultdict
 
-from retomaton_dist.dry_run.costs import Work
-from retomaton_dist.dry_run.later import estimate_later
 from retomaton_dist.dry_run.rates import MEASURED, widened
-from retomaton_dist.settings.entrances import with_tables
+from retomaton_dist.settings.parsing import with_tables
+from retomaton_dist.stages.build import estimate_stages
+from retomaton_dist.stages.cost import Work
 from retomaton_dist.stages.extract import choose_shape
 from tests.benchmarks.scale_store import VOCABULARY
 
@@ -36,7 +36,7 @@ def estimated(run):
     shape = choose_shape(run["entries"], run["dimension"], None)
     work = Work(shape, 1, widened(MEASURED, run["dimension"]), VOCABULARY)
     seconds, disk = defaultdict(float), defaultdict(float)
-    for stage in estimate_later(with_tables([None] * 5, tables), work):
+    for stage in estimate_stages(with_tables((), tables), work)[2:]:
         if stage.stage in run["stages"]:
             seconds[stage.stage] += stage.core_seconds + stage.alone
             disk[stage.stage] += stage.disk

@@ -29,7 +29,7 @@ from retomaton_dist.search.layout import IndexFiles, Layout
 from retomaton_dist.search.library import faiss
 from retomaton_dist.settings import IndexSettings, WorkerSettings
 from retomaton_dist.stages.index import plan_index
-from retomaton_dist.stages.runner import Recorder, Ticket, run_stage
+from retomaton_dist.stages.runner import Recorder, run_stage, ticket_for
 from retomaton_dist.storage.store import Store, writing
 from tests.conftest import ROOT
 from tests.search.made import make_store
@@ -141,8 +141,7 @@ def planned_index(path, settings, division=None):
         plan = replace(plan, recipe=replace(plan.recipe, division=division))
     with writing(path) as writer:
         writer.begin(plan.name, plan.config, len(plan.units), {})
-        ticket = Ticket(writer.path.resolve(), writer.token, plan.name, plan.config_hash, 0)
-        yield plan, partial(Recorder, ticket, plan.worker())
+        yield plan, partial(Recorder, ticket_for(writer, plan), plan.worker())
 
 
 def train(path, name, factory, session, division=None):

@@ -16,8 +16,7 @@ import numpy as np
 
 from retomaton_dist.automaton.automaton import Automaton
 from retomaton_dist.automaton.lanes import Lanes
-from retomaton_dist.codec.codec import pq_codec
-from retomaton_dist.codec.pq import PqCodes
+from retomaton_dist.codec.pq import PqCodes, pq_codec
 from retomaton_dist.codec.threads import Threads
 from retomaton_dist.settings import WalkSettings
 from tests.automaton.make import arrange

@@ -80,10 +80,9 @@ def test_the_table_adds_up_by_kind():
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_a_few_faults_of_a_fixed_seed_are_survived_or_refused():
-    chosen = ("actor killed", "driver killed", "disk full")
-    flags = [flag for kind in chosen for flag in ("--only", kind)]
+def test_a_fault_is_survived():
+    """That the campaign runs; `make chaos` has faults of every kind, on every command."""
     outside = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
-    line = ["-m", "tests.chaos", "--faults", len(chosen), "--seed", 11, "--on", "extract", *flags]
-    done = run_python(*line, env=outside)
+    chosen = ["--only", "actor killed", "--on", "extract"]
+    done = run_python("-m", "tests.chaos", "--faults", 1, "--seed", 11, *chosen, env=outside)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -12,12 +12,12 @@ from tests.conftest import run_command, save_tiny_model
 
 
 @pytest.fixture
-def extract(command, ray_local, tiny_model, small_corpus, tmp_path):
+def extract(command, tiny_model, small_corpus, tmp_path):
     """Run `extract` on a new store with good settings but for those given; None leaves one out."""
 
     def run(name="extract", **changed):
         good = {"corpus": small_corpus, "split": "line", "model": tiny_model}
-        chosen = good | {"workers": 1, "progress": "none"} | changed
+        chosen = good | {"workers": 0, "progress": "none"} | changed
         flags = []
         for flag, value in chosen.items():
             flags += [f"--{flag.replace('_', '-')}", value] if value is not None else []
@@ -131,14 +131,14 @@ def test_a_setting_that_makes_no_sense(refused, flag, value):
     refused(f"{flag} {value}", **{flag: value})
 
 
-def test_workers_that_do_not_fit_the_cluster(refused):
+def test_workers_that_do_not_fit_the_cluster(ray_local, refused):
     said = ("3 workers of 2 CPUs", "has 4 CPUs", "room for 2", "--cpus-per-worker")
     refused(*said, workers=3, cpus_per_worker=2)
-    refused("1 workers of 5 CPUs", "room for 0", cpus_per_worker=5)
+    refused("1 workers of 5 CPUs", "room for 0", workers=1, cpus_per_worker=5)
 
 
-def test_a_gpu_where_there_is_none(refused):
-    refused("--device cuda", "no GPU", "--device cpu", device="cuda")
+def test_a_gpu_where_there_is_none(ray_local, refused):
+    refused("--device cuda", "no GPU", "--device cpu", device="cuda", workers=1)
 
 
 def test_arithmetic_that_a_cpu_is_not_fit_for(refused):
@@ -156,6 +156,31 @@ def test_a_file_in_the_stores_place(extract, tmp_path):
     (tmp_path / "new.store").write_text("mine")
     check_refused(extract(), "is a file, not a store")
     assert (tmp_path / "new.store").read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        ("inspect", "caf\udce9.store"),
+        ("generate", "a.store", "--prompt", "caf\udce9"),
+        ("generate", "a.store", "--prompt", "x", "--stop", "\udce9"),
+    ],
+)
+def test_an_argument_that_is_not_utf_8(command, line):
+    check_refused(command(*line), "\\xe9", "is not UTF-8")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        ("inspect", "a" * 300),
+        ("report", "a" * 300),
+        ("plan", "--tokens", "1e9", "--model", "./" + "a" * 300),
+        ("serve-index", "a" * 300, "--status"),
+    ],
+)
+def test_a_name_that_no_file_system_takes(command, line):
+    check_refused(command(*line), "aaa")
 
 
 @pytest.mark.slow

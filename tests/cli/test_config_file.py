@@ -74,3 +74,10 @@ def test_a_pipe_or_a_device_is_refused_and_not_read(command, tmp_path, name):
     result = command("build", tmp_path / "a.store", "--config", tmp_path / name)
     said = f"cannot read --config {tmp_path / name}: it is a pipe or a device"
     check_refused_without_a_trace(result, tmp_path / "a.store", said)
+
+
+@pytest.mark.timeout(60)
+def test_a_key_without_end_is_refused_at_once_and_in_short(configured, tmp_path):
+    result = configured(f"[extract]\n{'k' * 100_000} = 3\n")
+    check_refused_without_a_trace(result, tmp_path / "new.store", "unknown key 'kkk")
+    assert len(result.stderr) < 1000

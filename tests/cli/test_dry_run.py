@@ -5,14 +5,14 @@ import re
 import pytest
 
 import retomaton_dist as rd
-from retomaton_dist.dry_run.free import warnings
+from retomaton_dist.dry_run.disk import warnings
 from tests.cli.checks import check_refused_without_a_trace
 from tests.conftest import TINY_DIMENSION
 
 
 @pytest.fixture(scope="module")
 def flags(small_store):
-    return [*small_store.flags(), "--dry-run"]
+    return [*small_store.flags(), "--workers", "1", "--dry-run"]
 
 
 @pytest.mark.slow

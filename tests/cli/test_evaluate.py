@@ -7,7 +7,7 @@ import pytest
 
 import retomaton_dist as rd
 from retomaton_dist.settings import PRESETS, EvaluateSettings
-from retomaton_dist.settings.entrances import walk_settings
+from retomaton_dist.settings.parsing import walk_settings
 from retomaton_dist.storage import columns
 from retomaton_dist.storage.store import writing
 from tests.cli.checks import Unchanged, check_refused
@@ -17,7 +17,7 @@ from tests.lm.tiny import byte_level_tokenizer
 from tests.storage.conftest import flip, flipped
 
 GIVEN = {"methods": "lm,knnlm,retomaton", "automata": "kmeans", "tau": "1,inf", "k": 16}
-CONSTANTS = {"lambda": 0.3, "temperature": 2, "calibrate-on": None}
+CONSTANTS = {"lambda": 0.3, "knn-temperature": 2, "calibrate-on": None}
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +63,7 @@ def finished(walkable_store, texts, tmp_path_factory):
 
     out = tmp_path_factory.mktemp("finished") / "out"
     flags = [f"--{name}={value}" for name, value in GIVEN.items()]
-    flags += ["--text", texts["text"], "--lambda=0.3", "--temperature=2", "--progress=none"]
+    flags += ["--text", texts["text"], "--lambda=0.3", "--knn-temperature=2", "--progress=none"]
     place = ["--out", str(out), "--workers", "0"]
     assert main(["eval", str(walkable_store.path), *flags, *place]) == 0
     return out
@@ -84,7 +84,7 @@ def test_report_makes_the_same_results_again(command, finished, tmp_path):
     shown = command("report", copy)
     assert shown.returncode == 0
     assert contents(copy)["results.json"] == contents(finished)["results.json"]
-    other = command("report", copy, "--lambda", "0.9", "--temperature", "4")
+    other = command("report", copy, "--lambda", "0.9", "--knn-temperature", "4")
     assert other.stdout != shown.stdout
     assert contents(copy / "text") == contents(finished / "text")
 
@@ -140,8 +140,8 @@ def test_another_tokenizer_than_the_stores(refused, tiny_model, tmp_path):
         ("target-foss", "half", "must be numbers"),
         ("lambda", "2", "--lambda 2: must be at least 0 and below 1"),
         ("lambda", "1", "--lambda 1: must be at least 0 and below 1"),
-        ("temperature", "0", "--temperature 0: must be above 0"),
-        ("temperature", "inf", "--temperature inf: must be above 0"),
+        ("knn-temperature", "0", "--knn-temperature 0: must be above 0"),
+        ("knn-temperature", "inf", "--knn-temperature inf: must be above 0"),
         ("methods", "lm,knn", "--methods knn: choose from lm, knnlm"),
         ("automata", "kmeans,fine", "`retomaton compile"),
         ("positions", "0", "--positions 0: at least 1"),
@@ -293,7 +293,7 @@ def test_an_output_that_is_a_file_or_a_foreign_folder(refused, tmp_path):
         ({"k": 8}, "walk.k was 16, now 8"),
         ({"tau": "1,4,inf"}, "passes.sweep.walks"),
         ({"preset": "sampled"}, "walk.follow was scored, now members"),
-        ({"temperature": 64}, "temperatures was"),
+        ({"knn-temperature": 64}, "temperatures was"),
         ({"positions": 30}, "documents.number was"),
         ({"batch-tokens": 64}, "batch_tokens was"),
     ],
@@ -318,7 +318,7 @@ def test_no_report_of_what_is_no_evaluation(command, small_store, tmp_path):
 @pytest.mark.parametrize(
     ("flag", "value", "said"),
     [
-        ("--temperature", "3", "the text was scored for 1, 2, 4; choose one"),
+        ("--knn-temperature", "3", "the text was scored for 1, 2, 4; choose one"),
         ("--lambda", "1.5", "at least 0 and below 1"),
         ("--lambda", "nan", "at least 0 and below 1"),
         ("--pointer-weight", "-1", "must be above 0"),

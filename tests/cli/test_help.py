@@ -9,7 +9,7 @@ import pytest
 from retomaton_dist.cli.main import COMMANDS
 from retomaton_dist.settings import PRESETS, EvaluateSettings
 from retomaton_dist.settings.declaring import flag_of
-from retomaton_dist.settings.entrances import GROUPS
+from retomaton_dist.settings.parsing import GROUPS
 from tests.conftest import ROOT, run_command, run_python
 
 HEAVY = ("dask", "faiss", "numba", "pyarrow", "ray", "torch", "transformers", "zarr")
@@ -42,6 +42,18 @@ def test_bad_flags_and_settings_are_refused_before_anything_heavy_is_imported():
     code = """
 from retomaton_dist.cli import main
 assert main(["extract", "a.store", "--corpus", "a", "--model", "m", "--threads", "x"]) == 2
+"""
+    assert heavy_after(code) == "[]"
+
+
+def test_a_store_or_a_text_that_is_not_there_is_refused_as_fast(small_store):
+    code = f"""
+from retomaton_dist.cli import main
+for line in (["eval", "no.store", "--text", "a"], ["generate", "no.store", "--prompt", "a"],
+             ["score", "{small_store.path}", "--text", "/no/where"],
+             ["calibrate", "{small_store.path}", "--on", "/no/where"],
+             ["generate", "{small_store.path}", "--prompts", "/no/where"]):
+    assert main(line) == 2
 """
     assert heavy_after(code) == "[]"
 
@@ -107,9 +119,16 @@ def test_it_runs_as_a_process():
     ("arguments", "said"),
     [
         ([], "the following arguments are required: COMMAND"),
-        (["extrakt"], "invalid choice: 'extrakt'"),
+        (["extrakt"], "invalid choice: 'extrakt' (did you mean extract?)"),
+        (["biuld"], "did you mean build?"),
+        (["nonesuch"], "invalid choice: 'nonesuch' (choose from "),
         (["inspect"], "the following arguments are required: STORE"),
-        (["inspect", "a", "--jsn"], "unrecognized arguments: --jsn"),
+        (["inspect", "a", "--jsn"], "unrecognized arguments: --jsn (did you mean --json?)"),
+        (["build", "a", "--splt", "line"], "--splt line (did you mean --split?)"),
+        (["generate", "a", "--max_new_tokens", "9"], "did you mean --max-new-tokens?"),
+        (["inspect", "a", "--nothing-alike"], "arguments: --nothing-alike; see"),
+        (["build", "a", "--states", "500"], "--states is a setting of [cluster] in the TOML file"),
+        (["submit", "eval", "--txt", "a"], "did you mean --text?"),
         (["verify", "a", "--progress", "x"], "invalid choice: 'x'"),
         (["extract", "a", "--corpus"], "expected at least one argument"),
     ],

@@ -6,10 +6,13 @@ import numpy as np
 import pytest
 
 import retomaton_dist as rd
+from retomaton_dist.api.describe import as_text, clustering_as_text
 from retomaton_dist.storage import canonical
 from retomaton_dist.storage.store import Store, writing
 from tests.cli.checks import Unchanged, check_refused
 from tests.conftest import TINY_DIMENSION, contents
+
+KMEANS = {"algorithm": "kmeans"}
 
 
 def test_json_gives_sizes_stages_and_bytes(command, small_store, tiny_model):
@@ -51,7 +54,7 @@ def test_text_says_the_same_for_people(command, small_store, small_corpus, tiny_
     assert f"entries {store.entries:,}" in lines
     assert f"dimension {TINY_DIMENSION}" in lines
     assert "documents 1,800 (200 empty ones skipped)" in lines
-    assert any(line.startswith("corpus 1 files") and str(small_corpus) in line for line in lines)
+    assert any(line.startswith("corpus 1 file,") and str(small_corpus) in line for line in lines)
     assert any(line.startswith(f"model {tiny_model}") for line in lines)
     for name, stage in store.describe()["stages"].items():
         assert f"{name} done {stage['digest'][:16]}" in lines
@@ -131,3 +134,26 @@ def test_what_cannot_be_read_is_refused(command, tmp_path):
     (tmp_path / "file").write_text("x")
     check_refused(command("inspect", tmp_path / "file"), "no such store")
     check_refused(command("inspect", tmp_path / ("x" * 300)), "File name too long")
+
+
+def test_stages_of_long_names_stand_in_one_column():
+    done = {"status": "done", "digest": "d" * 64, "facts": {"methods": [], "positions": 7}}
+    names = ("tokenize", f"calibrate/{'n' * 30}")
+    facts = dict.fromkeys(("corpus", "model", "tokenizer", "documents", "entries"))
+    facts |= {"path": "a.store", "dimension": None, "writer": None, "bytes": {}}
+    lines = as_text({**facts, "stages": dict.fromkeys(names, done)}).splitlines()
+    assert len({line.index("done  ") for line in lines if "done  " in line}) == 1
+
+
+def test_a_state_is_giant_beside_the_others_not_where_there_are_few():
+    facts = {
+        "entries": 1000, "smallest": 0, "median": 10.0, "p99": 30.0, "largest": 30, "empty": 0,
+        "several_values": 0.5, "inertia": None, "histogram": "",
+        "giants": [{"state": 3, "size": 30, "share": 0.03}],
+    }  # fmt: skip
+    shown = {
+        states: clustering_as_text("a", {"facts": {**facts, "states": states}, "config": KMEANS})
+        for states in (62, 900)
+    }
+    assert "giant" not in shown[62]
+    assert "giant      state 3 holds 30 entries, 3.0%" in shown[900]

@@ -50,7 +50,17 @@ def test_settings_that_cannot_change_a_result_may_change(again):
 def test_another_corpus(again, small_corpus, tmp_path):
     (tmp_path / "more.txt").write_bytes(small_corpus.read_bytes() + b"one more\n")
     result = again(corpus=tmp_path / "more.txt")
-    check_refused(result, "stage tokenize was begun with other settings: corpus was ", "store")
+    check_refused(
+        result,
+        "was made from another corpus: more.txt is new; lines.txt is gone. Name the same files",
+        "use another store",
+    )
+
+
+def test_another_text_in_a_file_of_the_corpus(again, small_corpus, tmp_path):
+    changed = tmp_path / small_corpus.name
+    changed.write_bytes(small_corpus.read_bytes() + b"one more\n")
+    check_refused(again(corpus=changed), "another corpus: lines.txt is changed. Name")
 
 
 def test_another_split(again):

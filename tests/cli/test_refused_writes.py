@@ -50,7 +50,7 @@ def refusing(monkeypatch):
 
 
 @pytest.fixture
-def tokenize(command, small_store, tmp_path):
+def tokenize(command, ray_local, small_store, tmp_path):
     """Tokenise the small corpus into a new store, as the small store was."""
     flags = [*small_store.flags()[:6], "--progress", "none", "--workers", "1"]
     return lambda: command("tokenize", tmp_path / "new.store", *flags)

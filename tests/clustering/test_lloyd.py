@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from retomaton_dist.clustering.assign import find_among_all
@@ -50,7 +50,6 @@ def test_it_is_lloyds_algorithm(seed):
     np.testing.assert_array_equal(done.centroids, the_obvious_way(keys, start, 4))
 
 
-@settings(max_examples=30)
 @given(grids((1, 60), high=1), st.integers(1, 70), st.integers(1, 60), st.integers(1, 20))
 def test_blocking_rows_differently_changes_no_bit(keys, states, rows, slab):
     whole = cluster(keys, states)

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from retomaton_dist.codec.codec import fp16_codec, pq_codec
-from retomaton_dist.codec.pq import PqCodes
+from retomaton_dist.codec.fp16 import fp16_codec
+from retomaton_dist.codec.pq import PqCodes, pq_codec
 
 DIMENSION = 6
 CODE_SIZE = 3

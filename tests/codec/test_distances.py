@@ -4,10 +4,11 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from retomaton_dist.codec.codec import fp16_codec, pq_codec
+from retomaton_dist.codec.fp16 import fp16_codec
+from retomaton_dist.codec.pq import pq_codec
 from retomaton_dist.codec.threads import Threads
 from retomaton_dist.errors import BadInput, DamagedStore
 from tests.codec.make import DIMENSION, exact_distances, random_codec
@@ -29,7 +30,6 @@ def measured(codec, queries, slots, threads=ONE):
 
 
 @given(seeds, codecs)
-@settings(max_examples=30)
 def test_distances_are_those_of_the_keys_that_the_codes_stand_for(seed, name):
     codec, keys, random = sample(seed, name)
     query = random.normal(size=DIMENSION).astype(np.float32)
@@ -38,7 +38,6 @@ def test_distances_are_those_of_the_keys_that_the_codes_stand_for(seed, name):
 
 
 @given(seeds, codecs, st.integers(0, 5), st.integers(1, 4))
-@settings(max_examples=30)
 def test_a_distance_depends_neither_on_threads_nor_on_company(seed, name, rows, threads):
     codec, _, random = sample(seed, name)
     queries = random.normal(size=(rows, DIMENSION)).astype(np.float32)
@@ -52,7 +51,6 @@ def test_a_distance_depends_neither_on_threads_nor_on_company(seed, name, rows, 
 
 
 @given(seeds, codecs)
-@settings(max_examples=30)
 def test_only_the_asked_part_of_a_row_is_measured(seed, name):
     codec, _, random = sample(seed, name)
     queries = random.normal(size=(2, DIMENSION)).astype(np.float32)

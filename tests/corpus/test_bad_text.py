@@ -1,5 +1,7 @@
 """Text that cannot be read, and splits that do not suit it: refused, and said why and where."""
 
+import io
+
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
@@ -139,3 +141,10 @@ def test_units_without_a_byte_are_refused(tmp_path):
     (tmp_path / "a.txt").write_text("a")
     with pytest.raises(BadInput, match="--unit-bytes 0"):
         read_corpus(tmp_path, unit_bytes=0)
+
+
+def test_two_columns_of_the_same_name(refused):
+    columns = pa.table([pa.array(["a"]), pa.array(["b"])], names=["text", "text"])
+    data = io.BytesIO()
+    parquet.write_table(columns, data)
+    refused("a.parquet", data.getvalue(), "has several columns text")

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from retomaton_dist.corpus import sources
-from retomaton_dist.corpus.sources import find_sources, fingerprint
+from retomaton_dist.corpus.sources import changes, find_sources, fingerprint
 from retomaton_dist.errors import CorpusError
 
 
@@ -248,3 +248,19 @@ def test_a_pipe_or_a_device_is_refused_and_never_waited_for(tmp_path):
                 find_sources([str(path)])
     (tmp_path / "a.txt").write_text("text")
     assert [source.name for source in find_sources([str(tmp_path)])] == ["a.txt"]
+
+
+def test_changes_name_the_first_files_that_came_went_or_changed(tmp_path):
+    for number in range(9):
+        (tmp_path / f"{number}.txt").write_text(f"text {number}")
+    sources = find_sources([str(tmp_path)])
+    before = [{"name": source.name, "digest": source.digest} for source in sources]
+    assert changes(before[:1], sources) == ("1.txt, 2.txt, 3.txt, 4.txt, 5.txt and 3 more are new")
+    assert changes(before, sources[1:]) == "0.txt is gone"
+    assert changes([{**before[0], "digest": "x"}], sources[:1]) == "0.txt is changed"
+    assert changes(before, sources[::-1]).startswith("the same files in another order")
+
+
+def test_an_unknown_user_is_a_path_that_is_not_there():
+    with pytest.raises(CorpusError, match="~nouser/x: no such file"):
+        find_sources(["~nouser/x"])

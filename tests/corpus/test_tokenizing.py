@@ -31,7 +31,7 @@ WIKI = (
 
 
 @pytest.fixture(scope="module")
-def wiki_store(ray_local, tiny_model, tmp_path_factory):
+def wiki_store(tiny_model, tmp_path_factory):
     """Articles of multi-byte text without an end token, from units smaller than an article."""
     folder = tmp_path_factory.mktemp("wiki")
     for name in ("a.txt", "b.txt"):
@@ -41,14 +41,14 @@ def wiki_store(ray_local, tiny_model, tmp_path_factory):
         folder / "wiki.store",
         corpus=folder / "*.txt",
         model=tiny_model,
-        workers=1,
+        workers=0,
         progress="none",
         **chosen,
     )
 
 
 @pytest.fixture(scope="module")
-def bare_store(ray_local, tmp_path_factory):
+def bare_store(tmp_path_factory):
     """Records read by a model that has neither BOS nor EOS."""
     folder = tmp_path_factory.mktemp("bare")
     texts = ["walks", "", "x", " ", "\n\n", "東京 of the", "e"]
@@ -60,7 +60,7 @@ def bare_store(ray_local, tmp_path_factory):
         corpus=folder / "a.jsonl",
         field="body",
         model=model,
-        workers=1,
+        workers=0,
         progress="none",
     )
 

@@ -8,13 +8,13 @@ import pytest
 
 import retomaton_dist as rd
 from retomaton_dist.clustering.samples import passes
-from retomaton_dist.dry_run.costs import StageEstimate
 from retomaton_dist.dry_run.disk import check_disk, check_least
 from retomaton_dist.dry_run.extraction import LEAST_TOKENS, TimingWorker, count, timed_shapes
 from retomaton_dist.errors import BadInput
 from retomaton_dist.runtime.session import Session
-from retomaton_dist.settings.entrances import build_settings
+from retomaton_dist.settings.parsing import build_settings
 from retomaton_dist.stages.build import find_inputs
+from retomaton_dist.stages.cost import StageEstimate
 from retomaton_dist.stages.extract import Windowing
 from retomaton_dist.storage.datastore import Shape
 from retomaton_dist.storage.store import Store

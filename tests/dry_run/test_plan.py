@@ -2,19 +2,22 @@
 
 import dataclasses
 import json
+import os
 from pathlib import Path
 
 import pytest
 
 import retomaton_dist as rd
-from retomaton_dist.dry_run.costs import KmeansSizes, Work, kmeans
 from retomaton_dist.dry_run.plan import HEAD
 from retomaton_dist.dry_run.rates import MEASURED, read_rates, widened
 from retomaton_dist.errors import BadInput
 from retomaton_dist.lm.outline import body_parameters, load_config
 from retomaton_dist.lm.source import find_model
-from retomaton_dist.settings import ModelSettings
+from retomaton_dist.settings import ClusterSettings, ModelSettings
+from retomaton_dist.stages.cost import Work
 from retomaton_dist.stages.extract import choose_shape
+from retomaton_dist.stages.kmeans import Kmeans
+from retomaton_dist.stages.kmeans_cost import KmeansSizes
 from tests.benchmarks.scale_rates import RATE_OF, compared, estimated, rates_of
 from tests.cli.checks import check_refused
 from tests.conftest import TINY_DIMENSION
@@ -68,8 +71,8 @@ def test_rates_of_a_benchmark_make_the_plan_say_what_it_measured(tmp_path):
 def test_k_means_reads_each_row_some_five_times_however_many_states_there_are():
     for entries in (10**8, 10**9, 10**12):
         work = Work(choose_shape(entries, 1024, None), 64, MEASURED, 50_000)
-        sizes = KmeansSizes(min(entries // 100, 2**32 - 1), entries, 20, plain=False)
-        assert kmeans("states/kmeans", sizes, work).passes == pytest.approx(5.1875)
+        settings = ClusterSettings(states=min(entries // 100, 2**32 - 1), sample=entries)
+        assert Kmeans().estimate(settings, work).passes == pytest.approx(5.1875)
 
 
 def test_a_row_is_compared_with_few_states_where_there_are_many():
@@ -200,3 +203,12 @@ def test_settings_of_stages_that_do_not_fit_are_refused_with_their_table():
         rd.plan(tokens=1000, dimension=64, cluster={"states": 5000})
     with pytest.raises(BadInput, match=r"\[compile\] --code-size 7: keys of 64 numbers cannot"):
         rd.plan(tokens=1000, dimension=64, compile={"code_size": 7})
+
+
+@pytest.mark.timeout(60)
+def test_rates_that_are_a_pipe_or_nested_without_end_are_refused(command, tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "deep").write_text("[" * 100_000)
+    for name, said in (("pipe", "it is a pipe or a device"), ("deep", "is not JSON")):
+        flags = ("--tokens", "1e9", "--dimension", 8, "--rates", tmp_path / name)
+        check_refused(command("plan", *flags), said)

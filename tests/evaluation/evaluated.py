@@ -2,7 +2,12 @@
 
 import random
 
+from retomaton_dist.settings.entrances import split_keywords, walk_settings
+
 import retomaton_dist as rd
+from retomaton_dist.evaluation.results import AS_CALIBRATED, Evaluation, measure_evaluation
+from retomaton_dist.evaluation.run import run_evaluation
+from retomaton_dist.settings import EvaluateSettings, WalkSettings, WorkerSettings
 from retomaton_dist.storage.store import Store
 from tests.conftest import TEXT
 
@@ -39,6 +44,22 @@ def evaluate(store, out, texts, **changed):
 def evaluate_here(store, out, texts, **changed):
     """The same in this process, without Ray."""
     return evaluate(store, out, texts, **{**changed, "workers": 0})
+
+
+def measure_here(store, out, texts, **changed):
+    """The same without a report, which takes longer than all else."""
+    named = {**SETTINGS, **texts, **changed, "workers": 0, "out": str(out)}
+    groups = (EvaluateSettings, WalkSettings, WorkerSettings)
+    settings, walk, workers = split_keywords(groups, named)
+    walk = walk_settings(settings.preset, {name: named[name] for name in vars(walk) & named.keys()})
+    return measured(run_evaluation(store, settings, walk, workers))
+
+
+def measured(path, changed=AS_CALIBRATED):
+    """The evaluation measured anew, without a report."""
+    evaluation = Evaluation.open(path)
+    measure_evaluation(evaluation, changed)
+    return evaluation
 
 
 def score_digest(evaluation, name="text"):

@@ -1,11 +1,9 @@
 """Scores of made-up walks, written and read as those of a text are."""
 
-from dataclasses import fields
-
 import numpy as np
 
-from retomaton_dist.scores.scores import Scores
-from retomaton_dist.scores.walks import Walked
+from retomaton_dist.engine.scores import Scores
+from retomaton_dist.engine.walks import WalkResult
 from retomaton_dist.storage.scores import ScoreWriter
 
 TEMPERATURES = (0.5, 1.0, 2.0, 4.0, 8.0)
@@ -16,7 +14,8 @@ def random_walked(random, rows, searched=0.5, empty=0.1):
     shape = rows, len(TEMPERATURES), 2
     targets = np.log(random.random(shape))
     everything = np.logaddexp(targets, np.log(random.random(shape)))
-    walked = Walked(
+    walked = WalkResult(
+        TEMPERATURES,
         sums=np.stack([targets, everything], axis=2).astype(np.float32),
         favoured=(everything + np.log(random.random(shape))).astype(np.float32),
         searched=random.random(rows) < searched,
@@ -25,12 +24,13 @@ def random_walked(random, rows, searched=0.5, empty=0.1):
         candidates=random.integers(1, 50, rows).astype(np.int32),
         pointed=np.zeros(rows, np.int32),
         nearest=random.random(rows).astype(np.float32),
+        since=np.zeros(rows, np.int64),
     )
-    nothing = Walked.empty((rows,), len(TEMPERATURES))
+    nothing = WalkResult.empty((rows,), TEMPERATURES)
     chosen = random.random(rows) < empty
-    for item in fields(Walked):
-        if item.name != "searched":
-            getattr(walked, item.name)[chosen] = getattr(nothing, item.name)[chosen]
+    for name, column in walked.columns().items():
+        if name != "searched":
+            column[chosen] = getattr(nothing, name)[chosen]
     return walked
 
 
@@ -49,7 +49,7 @@ def scores_of(folder, documents, walks, random, queries=None):
         "favourite": random.integers(0, 9, len(documents)).astype(np.int32),
     }
     for label, walked in walks.items():
-        columns |= {f"{label}.{item.name}": getattr(walked, item.name) for item in fields(Walked)}
+        columns |= {f"{label}.{name}": item for name, item in walked.columns().items()}
     if queries is not None:
         columns["query"] = queries
     path = folder / "unit-00000.parquet"

@@ -6,8 +6,8 @@ import shutil
 import pytest
 
 import retomaton_dist as rd
-from retomaton_dist.errors import BadInput
-from retomaton_dist.evaluation.kept_calibration import KeptCalibration, calibration_names
+from retomaton_dist.calibration.calibration import Calibration, calibration_names
+from retomaton_dist.errors import BadInput, StageMissing
 from retomaton_dist.storage.errors import ConfigMismatch, DamagedStore
 from retomaton_dist.storage.store import Store
 from retomaton_dist.storage.verify import repair, verify
@@ -57,7 +57,7 @@ def test_it_is_a_stage_of_a_sound_store(store, command):
 
 
 def test_it_has_constants_networks_and_thresholds_by_foss(store):
-    kept = KeptCalibration.open(Store.open(store), "default")
+    kept = Calibration.open(Store.open(store), "default")
     assert kept.targets == (0.4, 0.1)
     assert 0 < kept.found["retomaton"].facts["kmeans"]["lambda"] < 1
     assert kept.found["retomaton+pw"].facts["none"]["pointer_weight"] >= 1
@@ -154,7 +154,8 @@ def test_an_evaluation_refuses_what_does_not_fit(store, texts, tmp_path, changed
 
 def test_text_that_was_calibrated_on_is_not_evaluated(store, texts, tmp_path):
     same = {"text": texts["calibrate_on"]}
-    with pytest.raises(BadInput, match="same contents"):
+    said = "calibration 'default': its text .* has the same contents as .*, which is evaluated"
+    with pytest.raises(BadInput, match=said):
         evaluate(store, {**texts, **same}, tmp_path / "out", calibration="default")
 
 
@@ -171,3 +172,8 @@ def test_bad_input_leaves_no_trace(walkable_store, command, tmp_path):
         check_refused(command("calibrate", store, "--on", text, *bad), "--target-foss 1.5")
         check_refused(command("calibrate", store, "--on", text, "--name", "a/b"), "--name a/b")
     check_refused(command("calibrate", tmp_path / "no.store", "--on", text), "no such store")
+
+
+def test_a_suffix_index_that_was_named_and_is_not_there_is_refused(store, texts):
+    with Unchanged(store), pytest.raises(StageMissing, match="suffix/nope has not been run"):
+        calibrate(store, texts, name="other", methods=None, suffixes="nope")

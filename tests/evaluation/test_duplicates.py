@@ -6,9 +6,9 @@ import pytest
 
 from retomaton_dist.evaluation.duplicates import read_duplicates
 from retomaton_dist.storage import canonical
-from tests.evaluation.evaluated import evaluate_here
+from tests.evaluation.evaluated import measure_here
 
-GIVEN = {"methods": "lm", "lambda_": 0.3, "temperature": 2.0}
+GIVEN = {"methods": "lm", "lambda_": 0.3, "knn_temperature": 2.0}
 NEW = "qwertz uiopa sdfgh jklyx cvbnm jumps over lazy foxes quickly bjork gym sphinx"
 
 
@@ -32,7 +32,7 @@ def found(walkable_store, long_lines, tmp_path_factory):
         (folder / f"{name}.txt").write_text(text + "\n")
     paths = {name: str(folder / f"{name}.txt") for name in texts}
     out = folder / "out"
-    evaluate_here(walkable_store.path, out, paths, **GIVEN)
+    measure_here(walkable_store.path, out, paths, **GIVEN)
     return out, paths
 
 
@@ -58,7 +58,7 @@ def test_calibration_text_that_is_in_the_corpus_is_found(found):
 def test_every_run_warns_and_a_second_one_looks_for_nothing(found, walkable_store, capfd):
     out, paths = found
     before = (out / "duplicates.json").stat().st_mtime_ns
-    evaluate_here(walkable_store.path, out, paths, **GIVEN)
+    measure_here(walkable_store.path, out, paths, **GIVEN)
     told = [line for line in capfd.readouterr().err.splitlines() if line.startswith("warning: ")]
     assert len(told) == 3
     assert "1 of 4 documents" in told[0]
@@ -68,7 +68,7 @@ def test_every_run_warns_and_a_second_one_looks_for_nothing(found, walkable_stor
 
 def test_a_text_that_shares_nothing_is_not_warned_of(walkable_store, tmp_path, capfd):
     (tmp_path / "new.txt").write_text(NEW + "\n")
-    evaluate_here(
+    measure_here(
         walkable_store.path, tmp_path / "out", {"text": str(tmp_path / "new.txt")}, **GIVEN
     )
     assert "warning" not in capfd.readouterr().err

@@ -8,9 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import retomaton_dist as rd
 from retomaton_dist.api.evaluate import run_report
+from retomaton_dist.engine.scores import Scores
 from retomaton_dist.evaluation.results import Evaluation, measure_evaluation
-from retomaton_dist.scores.scores import Scores
 from retomaton_dist.settings import ReportSettings
 from retomaton_dist.storage.errors import BadInput, ConfigMismatch, DamagedStore
 from retomaton_dist.storage.store import Store, writing
@@ -18,17 +19,20 @@ from retomaton_dist.storage.verify import verify
 from tests.cli.checks import Unchanged
 from tests.conftest import contents
 from tests.evaluation.evaluated import (
+    SETTINGS,
     by_point,
     by_restart,
     evaluate,
     evaluate_here,
+    measure_here,
+    measured,
     score_digest,
     write_text,
     write_texts,
 )
 from tests.storage.conftest import flip
 
-GIVEN = {"calibrate_on": (), "lambda_": 0.3, "temperature": 2.0}
+GIVEN = {"calibrate_on": (), "lambda_": 0.3, "knn_temperature": 2.0}
 FRACTIONS = [0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9]
 
 
@@ -91,9 +95,9 @@ def test_every_position_of_the_text_is_scored_once_and_in_order(sweep, scores):
     assert np.array_equal(scores.document, np.repeat(np.arange(len(lengths)), lengths))
     assert np.array_equal(scores.position, np.concatenate([np.arange(n) for n in lengths]))
     starts = scores.position == 0
-    assert (scores.reading.previous[starts] == -1).all()
+    assert (scores.whole().previous[starts] == -1).all()
     assert np.array_equal(
-        scores.reading.previous[~starts], scores.token[np.flatnonzero(~starts) - 1]
+        scores.whole().previous[~starts], scores.token[np.flatnonzero(~starts) - 1]
     )
 
 
@@ -172,10 +176,10 @@ def test_report_and_settings_lie_beside_the_results(sweep):
         assert verify(Store.open(sweep.path / name)).findings == []
 
 
-def test_the_number_of_workers_changes_no_bit(walkable_store, tmp_path):
+def test_the_number_of_workers_changes_no_bit(ray_local, walkable_store, tmp_path):
     texts = {"text": str(write_text(tmp_path / "long.txt", 8, 300))}
     given = {"methods": "lm,knnlm,retomaton", **GIVEN}
-    alone = evaluate_here(walkable_store.path, tmp_path / "alone", texts, **given)
+    alone = measure_here(walkable_store.path, tmp_path / "alone", texts, **given)
     several = evaluate(walkable_store.path, tmp_path / "several", texts, workers=2, **given)
     assert alone.text.stage("score").units > 1, "there is something to share out"
     assert contents(several.path / "text/scores") == contents(alone.path / "text/scores")
@@ -186,7 +190,7 @@ def test_the_number_of_workers_changes_no_bit(walkable_store, tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("workers", [1, 3])
 def test_the_number_of_workers_changes_no_bit_of_calibration_either(
-    sweep, walkable_store, texts, tmp_path, workers
+    ray_local, sweep, walkable_store, texts, tmp_path, workers
 ):
     other = evaluate(walkable_store.path, tmp_path / "out", texts, workers=workers)
     for name in ("text", "calibration"):
@@ -199,7 +203,7 @@ def test_the_number_of_workers_changes_no_bit_of_calibration_either(
 def test_live_mode_searches_only_what_is_needed_and_gives_the_same_results(
     sweep, walkable_store, texts, tmp_path
 ):
-    live = evaluate_here(walkable_store.path, tmp_path / "live", texts, mode="live")
+    live = measure_here(walkable_store.path, tmp_path / "live", texts, mode="live")
     expected = by_point(sweep) | by_restart(sweep)
     found = by_point(live) | by_restart(live)
     assert list(found) == list(expected)
@@ -222,7 +226,7 @@ def test_another_batch_size_hardly_matters(walkable_store, texts, tmp_path):
     # So many neighbours that which of those tied with the last one are found does not matter.
     given = {"methods": "lm,knnlm,retomaton,retomaton+pw", "k": 2048, "tau": "4,inf"}
     one, other = (
-        evaluate_here(walkable_store.path, tmp_path / str(size), texts, batch_tokens=size, **given)
+        measure_here(walkable_store.path, tmp_path / str(size), texts, batch_tokens=size, **given)
         for size in (4096, 48)
     )
     assert score_digest(one) != score_digest(other), "batches were padded otherwise"
@@ -235,7 +239,7 @@ def test_another_batch_size_hardly_matters(walkable_store, texts, tmp_path):
 def test_a_finished_evaluation_scores_nothing_again(sweep, walkable_store, texts, tmp_path):
     copy = shutil.copytree(sweep.path, tmp_path / "copy")
     before = times(copy)
-    again = evaluate(walkable_store.path, copy, texts)
+    again = measure_here(walkable_store.path, copy, texts)
     kept = {name for name in before if name.startswith(("text/", "calibration"))}
     assert {name: time for name, time in times(copy).items() if name in kept} == {
         name: before[name] for name in kept
@@ -258,7 +262,7 @@ def test_results_are_rebuilt_from_the_scores_alone(sweep, tmp_path):
 
 def test_other_constants_change_the_methods_that_have_constants_and_no_other(sweep, tmp_path):
     copy = shutil.copytree(sweep.path, tmp_path / "copy")
-    rows = by_point(run_report(copy, ReportSettings(lambda_=0.5)))
+    rows = by_point(measured(copy, ReportSettings(lambda_=0.5)))
     for key, row in by_point(sweep).items():
         if key[0] in ("knnlm", "knnlm+wide", "suffix", "retomaton", "retomaton+pw"):
             assert rows[key]["lambda"] == 0.5
@@ -287,7 +291,7 @@ def test_networks_cannot_be_trained_anew_without_the_text_that_they_learned_from
     walkable_store, texts, tmp_path
 ):
     chosen = {"methods": "lm,knnlm", **GIVEN}
-    made = evaluate_here(walkable_store.path, tmp_path / "out", texts, positions=100, **chosen)
+    made = measure_here(walkable_store.path, tmp_path / "out", texts, positions=100, **chosen)
     with pytest.raises(BadInput, match="no calibration text"):
         run_report(made.path, ReportSettings(retrain=1))
 
@@ -302,7 +306,7 @@ def test_a_wide_search_has_as_many_candidates_as_a_walk_may_score(scores):
 
 def test_targets_are_met_about_as_on_the_calibration_text(walkable_store, texts, tmp_path):
     chosen = {"tau": None, "target_foss": "0,0.4", "methods": "retomaton", "automata": "kmeans"}
-    made = evaluate_here(walkable_store.path, tmp_path / "out", texts, **chosen)
+    made = measure_here(walkable_store.path, tmp_path / "out", texts, **chosen)
     found = [row["foss"] for row in made.rows]
     assert found == pytest.approx([0.4, 0.0], abs=0.1)
     assert [row["tau"] for row in made.rows][1] == math.inf
@@ -310,7 +314,7 @@ def test_targets_are_met_about_as_on_the_calibration_text(walkable_store, texts,
 
 def test_constants_that_are_given_need_no_calibration_text(walkable_store, texts, tmp_path):
     chosen = {"methods": "lm,knnlm", **GIVEN}
-    made = evaluate_here(walkable_store.path, tmp_path / "out", texts, positions=100, **chosen)
+    made = measure_here(walkable_store.path, tmp_path / "out", texts, positions=100, **chosen)
     row = by_point(made)["knnlm", None, None, 0.0]
     assert (row["lambda"], row["temperature"]) == (0.3, 2.0)
     assert 100 <= row["positions"] < 150
@@ -321,24 +325,25 @@ def test_a_refused_change_of_settings_leaves_the_results_as_they_were(
     walkable_store, texts, tmp_path
 ):
     given = {"methods": "lm,knnlm", **GIVEN}
-    made = evaluate_here(walkable_store.path, tmp_path / "out", texts, **given)
-    with Unchanged(made.path), pytest.raises(ConfigMismatch, match="temperatures was"):
-        evaluate_here(walkable_store.path, made.path, texts, **given | {"temperature": 64.0})
+    made = measure_here(walkable_store.path, tmp_path / "out", texts, **given)
+    said = "temperatures was .* or name another folder with --out"
+    with Unchanged(made.path), pytest.raises(ConfigMismatch, match=said):
+        measure_here(walkable_store.path, made.path, texts, **given | {"knn_temperature": 64.0})
     rows = made.rows
-    assert run_report(made.path).rows == rows
+    assert measured(made.path).rows == rows
 
 
 def test_another_lambda_and_methods_of_the_same_walks_need_no_new_scores(
     walkable_store, texts, tmp_path
 ):
     given = {"methods": "knnlm,retomaton", **GIVEN}
-    made = evaluate_here(walkable_store.path, tmp_path / "out", texts, **given)
+    made = measure_here(walkable_store.path, tmp_path / "out", texts, **given)
     before = times(made.path / "text/scores")
     changed = {**given, "methods": "lm,knnlm,retomaton", "lambda_": 0.6}
-    again = evaluate_here(walkable_store.path, made.path, texts, **changed)
+    again = measure_here(walkable_store.path, made.path, texts, **changed)
     assert times(made.path / "text/scores") == before
     assert by_point(again)["knnlm", None, None, 0.0]["lambda"] == 0.6
-    assert run_report(made.path).rows == again.rows
+    assert measured(made.path).rows == again.rows
 
 
 @pytest.fixture
@@ -366,22 +371,24 @@ def test_a_store_without_an_index_is_walked_by_suffixes_alone(
     )
     assert "without any search" in (made.path / "report.md").read_text()
     if mode == "sweep":
-        assert run_report(made.path).rows == made.rows
+        rows = made.rows
+        assert measured(made.path).rows == rows
 
 
 def test_walks_that_never_search_need_no_index_whoever_asks(without_index, texts, tmp_path):
     chosen = {"methods": "lm,suffix,retomaton+suffix", "sigma": "0", **GIVEN}
-    made = evaluate_here(without_index, tmp_path / "out", texts, **chosen)
+    made = measure_here(without_index, tmp_path / "out", texts, **chosen)
     assert {row["foss"] for row in made.rows} == {1.0}
 
 
 def test_thresholds_that_nothing_names_are_pairs_that_none_beats(walkable_store, texts, tmp_path):
     chosen = {"tau": None, "sigma": None, "methods": "retomaton+suffix", "automata": "kmeans"}
-    made = evaluate_here(walkable_store.path, tmp_path / "out", texts, **chosen)
+    made = measure_here(walkable_store.path, tmp_path / "out", texts, **chosen)
     pairs = [(row["tau"], row["sigma"]) for row in made.rows]
     assert len(set(pairs)) == len(pairs) <= 8
     assert pairs[0][1] == 0.0, "from the largest FoSS"
-    assert run_report(made.path).rows == made.rows
+    rows = made.rows
+    assert measured(made.path).rows == rows
 
 
 def test_constants_that_were_altered_are_refused(sweep, tmp_path):
@@ -399,3 +406,20 @@ def test_scores_that_were_altered_are_refused_before_anything_is_measured(sweep,
     flip(scored, 4 * scored.stat().st_size)
     with pytest.raises(DamagedStore, match=rf"{scored.name}: its contents were altered"):
         measure_evaluation(Evaluation.open(copy))
+
+
+def test_every_text_and_setting_has_a_folder_of_its_own_and_the_same_again_has_the_same(
+    walkable_store, tmp_path
+):
+    store = walkable_store.copy(tmp_path).path
+    given = {**SETTINGS, **GIVEN, "workers": 0, "methods": "lm,retomaton"}
+
+    def folder(text, **changed):
+        path = write_text(tmp_path / text, 8, 4)
+        return rd.evaluate(store, text=str(path), **{**given, **changed}).path.name
+
+    first = folder("notes.test.en")
+    assert first.startswith("notes.test.en-sweep-")
+    made = [first, folder("notes.x.en"), folder("notes.test.en", automata="none")]
+    assert len({*made, folder("a b" * 80)}) == 4
+    assert folder("notes.test.en", verify=True) == first

@@ -7,13 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from retomaton_dist.engine.walks import WalkSpec, forgetful
 from retomaton_dist.evaluation.measure import Measurer, _after_last_search, measure_all
-from retomaton_dist.methods.constant import ConstantMixing
+from retomaton_dist.methods.constant import ConstantMixing, Constants
 from retomaton_dist.methods.knnlm import RandomGate
 from retomaton_dist.methods.lm import LmAlone
 from retomaton_dist.methods.method import CurvePoint
-from retomaton_dist.methods.mixture import Constants
-from retomaton_dist.scores.walks import WalkSpec, forgetful
 from tests.evaluation.scored import random_walked, scores_of
 
 DOCUMENTS = np.repeat([2, 3, 7, 9], [40, 1, 30, 29])
@@ -72,7 +71,7 @@ def test_where_a_gate_is_closed_the_lm_is_alone_and_nothing_is_searched(scores):
     point = CurvePoint("knnlm", SPECS["knnlm"], MIXING, gate, {"fraction": 0.6})
     found = measured(point, scores)
     whole = measured(CurvePoint("knnlm", SPECS["knnlm"], MIXING), scores)
-    opened = gate(scores.reading, scores.document, scores.position)
+    opened = gate(scores.whole(), scores.document, scores.position)
     assert 0 < opened.sum() < len(opened)
     assert np.array_equal(found.searched, opened)
     assert np.array_equal(found.log_p[~opened], scores.log_lm[~opened].astype(np.float64))

@@ -5,6 +5,7 @@ from huggingface_hub import constants
 
 import retomaton_dist as rd
 from retomaton_dist.errors import BadInput, ModelError
+from retomaton_dist.evaluation.prepare import store_model
 from retomaton_dist.storage.store import Store
 from tests.conftest import save_tiny_model
 from tests.evaluation.evaluated import write_text
@@ -12,7 +13,7 @@ from tests.lm.test_source import COMMITS, cached_hub_model
 
 NAME = "someone/tiny-gpt2"
 QUIET = {"workers": 0, "progress": "none"}
-GIVEN = {"methods": "lm,retomaton", "tau": "1,inf", "lambda_": 0.3, "temperature": 2.0, "k": 16}
+GIVEN = {"methods": "lm,retomaton", "tau": "1,inf", "lambda_": 0.3, "knn_temperature": 2.0, "k": 16}
 
 
 @pytest.fixture
@@ -48,6 +49,17 @@ def test_the_store_knows_the_commit_and_eval_goes_on_with_it_when_main_has_moved
     assert evaluation.settings["model"] == f"{NAME} at {COMMITS[0]}"
     with pytest.raises(BadInput, match=r"is not the one that .* was made with"):
         rd.evaluate(built, text=str(text), model=NAME, out=str(tmp_path / "o"), **GIVEN, **QUIET)
+
+
+def test_a_model_that_was_moved_is_asked_for_by_its_flag(tmp_path):
+    model = save_tiny_model(tmp_path / "model")
+    text, store = write_text(tmp_path / "text.txt", 4, 12), tmp_path / "a.store"
+    rd.extract(store, corpus=str(text), split="line", model=str(model), **QUIET)
+    model.rename(tmp_path / "moved")
+    opened = Store.open(store)
+    with pytest.raises(ModelError, match=r"no longer at .*/model; name its place with --model"):
+        store_model(opened, None, None, trust_remote_code=False)
+    store_model(opened, str(tmp_path / "moved"), None, trust_remote_code=False)
 
 
 def test_the_report_needs_no_model(built, hub, tmp_path, command):

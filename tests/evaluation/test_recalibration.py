@@ -7,14 +7,13 @@ import pytest
 
 from retomaton_dist.analysis import resampling as module
 from retomaton_dist.analysis.resampling import Resampling
+from retomaton_dist.engine.walks import WalkSpec, forgetful
 from retomaton_dist.evaluation.measure import measure_all
 from retomaton_dist.evaluation.recalibration import recalibrate, refit
 from retomaton_dist.evaluation.shortlist import Listed
-from retomaton_dist.methods.constant import ConstantMixing
+from retomaton_dist.methods.constant import ConstantMixing, Constants, best_constants, log_mixture
 from retomaton_dist.methods.lm import LmAlone
 from retomaton_dist.methods.method import CurvePoint
-from retomaton_dist.methods.mixture import Constants, best_constants, log_mixture
-from retomaton_dist.scores.walks import WalkSpec, forgetful
 from tests.evaluation.scored import TEMPERATURES, random_walked, scores_of
 
 DOCUMENTS = np.repeat(np.arange(12), np.arange(3, 15))

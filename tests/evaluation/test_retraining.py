@@ -3,15 +3,15 @@
 import numpy as np
 import pytest
 
+from retomaton_dist.engine.mixture import log_target
+from retomaton_dist.engine.walks import WalkSpec
 from retomaton_dist.evaluation.measure import measure_all
 from retomaton_dist.evaluation.retraining import redraws, retrain
 from retomaton_dist.evaluation.shortlist import Listed
 from retomaton_dist.methods.adaptive import Redraw
 from retomaton_dist.methods.method import Setup
-from retomaton_dist.methods.mixing import log_target
 from retomaton_dist.methods.mixture_network import SEED
 from retomaton_dist.methods.registry import METHODS
-from retomaton_dist.scores.walks import WalkSpec
 from tests.evaluation.scored import random_walked, scores_of
 
 DOCUMENTS = np.repeat(np.arange(12), np.arange(3, 15))

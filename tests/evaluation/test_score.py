@@ -5,13 +5,13 @@ import shutil
 import numpy as np
 import pytest
 
+from retomaton_dist.engine.scores import Scores
 from retomaton_dist.errors import BadInput
-from retomaton_dist.scores.scores import Scores
 from retomaton_dist.storage import lock, records, scores
 from retomaton_dist.storage.store import Store, writing
 from retomaton_dist.storage.verify import verify
 from tests.conftest import contents
-from tests.evaluation.evaluated import SETTINGS, evaluate_here, score_digest, write_text
+from tests.evaluation.evaluated import SETTINGS, measure_here, score_digest, write_text
 from tests.stages.killing import Running, traces
 
 CHOSEN = {
@@ -20,7 +20,7 @@ CHOSEN = {
     "tau": "1,4,inf",
     "mode": "live",
     "lambda_": 0.3,
-    "temperature": 2.0,
+    "knn_temperature": 2.0,
 }
 PASSES = 1 + 3
 
@@ -34,7 +34,7 @@ def text(tmp_path_factory):
 def finished(walkable_store, text, tmp_path_factory):
     """Undisturbed. Alter only copies."""
     out = tmp_path_factory.mktemp("finished") / "out"
-    return evaluate_here(walkable_store.path, out, text, **CHOSEN)
+    return measure_here(walkable_store.path, out, text, **CHOSEN)
 
 
 def test_files_hold_what_everything_can_be_made_of_afterwards(finished):
@@ -85,7 +85,7 @@ def test_interrupted_and_run_again_it_does_only_what_is_missing(
     undo(tmp_path / "out/text", kept=4)
     before = traces(tmp_path / "out/text", "score")
     assert len(records.finished(tmp_path / "out/text", "score")) == 4
-    again = evaluate_here(walkable_store.path, tmp_path / "out", text, **CHOSEN)
+    again = measure_here(walkable_store.path, tmp_path / "out", text, **CHOSEN)
     assert untouched(before)
     assert score_digest(again) == score_digest(finished)
     assert contents(again.path / "text/scores") == contents(finished.path / "text/scores")
@@ -119,9 +119,8 @@ def test_flipped_bits_are_found_by_verify(finished, tmp_path, command):
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("with_actors", [False, True])
 def test_the_driver_is_killed_while_it_scores_and_goes_on_where_it_was(
-    finished, walkable_store, text, tmp_path, with_actors
+    finished, walkable_store, text, tmp_path
 ):
     out = tmp_path / "out"
     given = {**SETTINGS, **CHOSEN, **text, "out": out}
@@ -133,7 +132,7 @@ def test_the_driver_is_killed_while_it_scores_and_goes_on_where_it_was(
     running = Running.start("eval", walkable_store.path, flags)
     running.store = out / "text"
     running.wait_for_units("score", 3)
-    running.kill(with_actors=with_actors)
+    running.kill()
     assert lock.owner(out / "text") is None
     before = traces(out / "text", "score")
     assert 3 <= len(records.finished(out / "text", "score")) < finished.text.stage("score").units

@@ -2,12 +2,11 @@
 
 import shutil
 
-from retomaton_dist.api.build import run_statistics
-from retomaton_dist.settings import WorkerSettings
+import retomaton_dist as rd
 from retomaton_dist.stages.statistics import is_counted
 from retomaton_dist.storage import canonical
 from retomaton_dist.storage.store import Store, writing
-from tests.evaluation.evaluated import evaluate_here, write_texts
+from tests.evaluation.evaluated import measure_here, write_texts
 
 ASKED = {"methods": "lm,knnlm,adaptret", "tau": "inf"}
 
@@ -27,10 +26,10 @@ def test_the_corpus_is_counted_once_and_the_counts_are_the_same_wherever_they_li
     with writing(store) as writer:
         writer.abandon("statistics")
     texts = write_texts(tmp_path)
-    evaluate_here(store, tmp_path / "without", texts, **ASKED)
+    measure_here(store, tmp_path / "without", texts, **ASKED)
     assert is_counted(Store.open(tmp_path / "without/calibration"))
     assert not is_counted(Store.open(store)), "an evaluation does not write into the store"
-    run_statistics(store, WorkerSettings(workers=0, progress="none"))
-    evaluate_here(store, tmp_path / "with", texts, **ASKED)
+    rd.statistics(store, workers=0, progress="none")
+    measure_here(store, tmp_path / "with", texts, **ASKED)
     assert not is_counted(Store.open(tmp_path / "with/calibration"))
     assert constants(tmp_path / "with") == constants(tmp_path / "without")

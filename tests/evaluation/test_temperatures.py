@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from retomaton_dist.automaton.automaton import Automaton
-from retomaton_dist.codec.codec import fp16_codec
+from retomaton_dist.codec.fp16 import fp16_codec
 from retomaton_dist.evaluation.temperatures import at_edges, grid_around, temperatures_of
+from retomaton_dist.methods.constant import choosable
 from retomaton_dist.methods.method import Calibrated, Setup
-from retomaton_dist.methods.mixture import choosable
 from tests.automaton.make import all_distances, arrange, make, random_corpus
 
 SETUP = Setup(("kmeans",), {"kmeans": (math.inf,)})

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retomaton_dist.evaluation.thresholds import (
+from retomaton_dist.calibration.thresholds import (
     COARSE,
     TriedRestart,
     restart_for,

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import retomaton_dist as rd
 from retomaton_dist.evaluation.results import Evaluation
-from tests.evaluation.evaluated import write_texts
+from tests.evaluation.evaluated import measure_here, write_texts
 
 WALK = {"k": 32, "max_knns": 32}
 QUIET = {"workers": 0, "progress": "none"}
@@ -24,8 +24,7 @@ def make_calibrated(store, folder):
     """Calibrate a store for all methods, and evaluate a text with that."""
     texts = write_texts(folder)
     rd.calibrate(store, on=texts["calibrate_on"], target_foss="0.4,0.1", **WALK, **QUIET)
-    chosen = {"tau": "1,4,inf", "sigma": "0,2", **WALK, **QUIET}
-    out = str(folder / "evaluation")
-    evaluation = rd.evaluate(store, text=texts["text"], calibration="default", out=out, **chosen)
+    text = {"text": texts["text"]}
+    evaluation = measure_here(store, folder / "evaluation", text, calibration="default", **WALK)
     lines = Path(texts["text"]).read_text().splitlines()
     return CalibratedStore(store, evaluation, [line for line in lines if line.strip()])

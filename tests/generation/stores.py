@@ -7,7 +7,7 @@ import numpy as np
 import retomaton_dist as rd
 from retomaton_dist.generation.loaded import load
 from retomaton_dist.methods.adaptive import AdaptiveMixing, Bases
-from retomaton_dist.methods.mixture import Constants
+from retomaton_dist.methods.constant import Constants
 from retomaton_dist.methods.mixture_network import MixtureNetwork, train_mixture
 from tests.conftest import TINY_CONTEXT
 from tests.lm.tiny import build_model, byte_level_tokenizer
@@ -45,7 +45,7 @@ def build_store(folder, model, corpus):
 
 def loaded(path, **chosen):
     """The store as a language model with constants, which a small walk is enough for."""
-    given = {"method": "retomaton", "tau": 4, "lam": 0.6, "temperature": 8.0} | chosen
+    given = {"method": "retomaton", "tau": 4, "lam": 0.6, "knn_temperature": 8.0} | chosen
     lm = load(path, **given)
     settings = replace(lm.retrieval.settings, k=12, max_knns=24)
     return replace(lm, retrieval=replace(lm.retrieval, settings=settings))

@@ -1,17 +1,20 @@
 """`retomaton generate`: what it prints, what it explains, and what it refuses."""
 
+import ast
 import re
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import retomaton_dist as rd
 from retomaton_dist.cli.generated import kind_of
+from retomaton_dist.errors import BadInput
 from retomaton_dist.generation.explaining import explain
 from tests.cli.checks import check_refused
 from tests.generation.stores import QUIET, loaded
 
-CONSTANTS = ("--method", "retomaton", "--tau", 4, "--lambda", 0.6, "--temperature", 8)
+CONSTANTS = ("--method", "retomaton", "--tau", 4, "--lambda", 0.6, "--knn-temperature", 8)
 CLOSING = re.compile(
     r"\d+ tokens in [\d.]+ s, [\d.]+ tokens/s; FoSS [\d.]+, [\d,]+ searches; "
     r"\d+ of \d+ drafted tokens accepted, [\d.]+ tokens per forward pass"
@@ -33,7 +36,7 @@ def expected(store):
     """What Python generates for a prompt with the walk that the command takes."""
     from retomaton_dist.generation.loaded import load
 
-    lm = load(store, method="retomaton", tau=4, lam=0.6, temperature=8.0)
+    lm = load(store, method="retomaton", tau=4, lam=0.6, knn_temperature=8.0)
 
     def text(prompt, **asked):
         return lm.generate([prompt], max_new_tokens=10, **asked)[0]
@@ -81,7 +84,7 @@ def test_an_explained_text_has_a_row_per_token_with_its_mark_and_source(command,
     assert len(rows) == len(text.tokens)
     assert "S searched, U looked up by suffix, W walked to" in result.stdout
     assert any("corpus.txt" in row for row in rows)
-    for row, log_p, searched in zip(rows, text.log_probabilities, text.searched, strict=True):
+    for row, log_p, searched in zip(rows, text.log_p, text.searched, strict=True):
         mark, shown = row.split()[:2]
         assert float(shown) == pytest.approx(np.exp(log_p), abs=1e-3)
         assert mark[0] in ("SL" if searched else "UWL")
@@ -116,7 +119,7 @@ def test_sources_are_entries_with_the_token_and_what_is_before_them(store, chose
 
 
 def test_the_lm_alone_has_no_sources(store):
-    lm = loaded(store, method="lm", tau=None, lam=None, temperature=None)
+    lm = loaded(store, method="lm", tau=None, lam=None, knn_temperature=None)
     found = explain(lm, np.array([3, 4, 5], np.int32), 1, most=2)
     assert [(one.candidates, one.sources) for one in found] == [(0, ()), (0, ())]
 
@@ -153,3 +156,35 @@ def test_a_store_that_is_not_finished_is_refused_with_what_finishes_it(command, 
     rd.tokenize(tmp_path / "a.store", model=str(store.parent / "model"), **chosen, **QUIET)
     refused = command("generate", tmp_path / "a.store", "--prompt", "a", *CONSTANTS)
     check_refused(refused, "has no automaton", "retomaton compile")
+
+
+def test_a_character_of_several_tokens_is_explained_whole(store):
+    from retomaton_dist.cli.generated import Shown
+    from retomaton_dist.settings import GenerateSettings
+
+    lm = loaded(store)
+    tokens = lm.tokenizer.encode(["the 🗼 café"])[0][0]
+    text = SimpleNamespace(prompt="", prompt_tokens=tokens[:0], tokens=tokens)
+    pieces = Shown(lm, GenerateSettings(prompt="x"))._pieces(text)
+    assert "(part of a character)" in pieces
+    whole = [piece for piece in pieces if piece != "(part of a character)"]
+    assert "".join(map(ast.literal_eval, whole)) == "the 🗼 café"
+
+
+@pytest.mark.parametrize(
+    ("flag", "value", "said"),
+    [
+        ("max-new-tokens", 99999999999, "at most 1048576"),
+        ("num-beams", 100000000, "at most 1024"),
+        ("num-return-sequences", 10**6, "at most 1024"),
+        ("batch", 10**6, "at most 1024"),
+    ],
+)
+def test_what_would_fill_the_memory_is_refused_at_once(command, flag, value, said):
+    line = ("generate", "a.store", "--prompt", "x", f"--{flag}", value)
+    check_refused(command(*line), f"--{flag} {value}", said)
+
+
+def test_python_has_the_same_bounds(lm):
+    with pytest.raises(BadInput, match="max_new_tokens = 99999999999: must be 1 to 1,048,576"):
+        lm.generate("the law", max_new_tokens=99999999999)

@@ -42,7 +42,7 @@ def test_drafts_change_no_token(lm, lines, do_sample, draft):
     for one, other in zip(plain, drafted, strict=True):
         if not np.array_equal(one.tokens, other.tokens):
             at = first_difference(one.tokens, other.tokens)
-            chances = one.log_probabilities[at], other.log_probabilities[at]
+            chances = one.log_p[at], other.log_p[at]
             assert do_sample or abs(chances[0] - chances[1]) < NEAR
             differing += 1
     assert differing <= (1 if do_sample else 0)

@@ -20,7 +20,7 @@ METHODS = {
     "always": {"tau": float("inf")},
     "suffixes": {"method": "retomaton+suffix", "sigma": 2.0},
     "knnlm": {"method": "knnlm", "tau": None},
-    "lm": {"method": "lm", "tau": None, "lam": None, "temperature": None},
+    "lm": {"method": "lm", "tau": None, "lam": None, "knn_temperature": None},
 }
 
 
@@ -57,7 +57,7 @@ def check_scores(lm, prompts, generated):
         (scored,) = lm.score([[*prompt, *found.tokens.tolist()]])
         new = slice(len(scored.tokens) - len(found.tokens), None)
         assert scored.tokens[new].tolist() == found.tokens.tolist()
-        assert found.log_probabilities == pytest.approx(scored.log_p[new], abs=CLOSE)
+        assert found.log_p == pytest.approx(scored.log_p[new], abs=CLOSE)
         assert found.log_lm == pytest.approx(scored.log_lm[new], abs=CLOSE)
         assert found.searched.tolist() == scored.searched[new].tolist()
 
@@ -159,7 +159,7 @@ def test_beams_find_texts_at_least_as_probable_as_greedy_ones(lm, lines):
     greedy = lm.generate(prompts, max_new_tokens=8)
     beams = lm.generate(prompts, max_new_tokens=8, num_beams=6)
     for one, other in zip(greedy, beams, strict=True):
-        assert other.log_probabilities.mean() >= one.log_probabilities.mean() - 1e-9
+        assert other.log_p.mean() >= one.log_p.mean() - 1e-9
 
 
 def test_p_sums_to_1_at_every_position(learned, without_bos, lines):
@@ -225,7 +225,7 @@ def test_a_streamer_hears_the_prompt_and_every_token(learned, lines):
     assert streamer.ended
     learned.generate([prompt], 10, watch=told.append)
     assert [new.token for new in told] == found.tokens.tolist()
-    assert [new.log_probability for new in told] == pytest.approx(found.log_probabilities)
+    assert [new.scores.log_p[0] for new in told] == pytest.approx(found.log_p)
 
 
 @pytest.mark.parametrize(

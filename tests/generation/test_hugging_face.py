@@ -110,6 +110,8 @@ def test_a_streamer_hears_the_prompt_and_every_token(lm, model, lines):
         {"num_beams": 2, "length_penalty": 2.0},
         {"num_beams": 2, "early_stopping": True},
         {"output_scores": True, "return_dict_in_generate": True},
+        {"num_beams": 4, "num_beam_groups": 2},
+        {"penalty_alpha": 0.6, "top_k": 4},
     ],
 )
 def test_what_cannot_be_done_as_asked_is_refused(lm, model, lines, asked):
@@ -130,3 +132,24 @@ def test_greedy_and_sampled_texts_learn_apart(lm, model, lines):
             pad_token_id=0,
         )
     assert len(lm.learnt) == 2
+
+
+@pytest.mark.parametrize(
+    ("rows", "asked", "said"),
+    [
+        ([[1, 5], [1, 10**6]], {}, "prompt 1 has ids outside the vocabulary"),
+        ([[1, -5]], {}, "prompt 0 has ids outside the vocabulary"),
+        ([[1, 5]], {"seed": "7"}, "seed = 7: must be a whole number"),
+    ],
+)
+def test_rows_and_seeds_that_make_no_sense_are_refused_in_one_line(lm, model, rows, asked, said):
+    chosen = {"custom_generate": lm.custom_generate, "max_new_tokens": 3, "pad_token_id": 0}
+    with pytest.raises(BadInput, match=said):
+        model.generate(torch.tensor(rows), **chosen, **asked)
+
+
+def test_no_rows_at_all_are_refused(lm, model):
+    config = model.generation_config
+    empty = torch.zeros((0, 3), dtype=torch.int64)
+    with pytest.raises(BadInput, match="no rows"):
+        lm.custom_generate(model, empty, [], [], config, num_beams=1)

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 import retomaton_dist as rd
+from retomaton_dist.engine.mixture import log_target
 from retomaton_dist.errors import BadInput, RetomatonError
 from retomaton_dist.evaluation.measure import walked_by
-from retomaton_dist.methods.mixing import log_target
 from retomaton_dist.methods.registry import METHODS
 from retomaton_dist.storage import scores as parquet
 from tests.cli.checks import check_refused
@@ -17,7 +17,7 @@ from tests.conftest import save_tiny_model
 from tests.generation.calibrated import make_calibrated
 from tests.lm.tiny import byte_level_tokenizer
 
-CONSTANT = {"method": "retomaton", "lam": 0.3, "temperature": 4.0}
+CONSTANT = {"method": "retomaton", "lam": 0.3, "knn_temperature": 4.0}
 
 
 @pytest.fixture(scope="module")
@@ -79,6 +79,7 @@ def test_by_default_the_walk_saves_what_the_calibration_aimed_at(calibrated):
     fewer, most = (rd.load(calibrated.path, foss=foss).point.spec.tau for foss in (0.1, 0.0))
     assert lm.point.spec.tau <= fewer < most == math.inf
     assert "calibration 'default'" in str(lm)
+    assert repr(lm) == f"<RetomatonLM: {lm}>"
 
 
 def test_lambda_0_is_the_lm_to_the_last_bit(calibrated):
@@ -120,7 +121,7 @@ def test_tokens_score_as_their_text_and_texts_alone_as_together(calibrated):
         ({"method": "retomaton+suffix+lambda", "tau": 2, "sigma": 9}, "sigma 9: the suffix index"),
         ({"lam": 0.5}, "retomaton+lambda takes no lam"),
         ({"method": "retomaton", "lam": 1.0}, "lam 1: must be at least 0 and below 1"),
-        ({"method": "retomaton", "temperature": 0.0}, "temperature 0: must be above 0"),
+        ({"method": "retomaton", "knn_temperature": 0.0}, "knn_temperature 0: must be above 0"),
         ({"automaton": "greedy"}, "has no automaton 'greedy'; make it"),
         ({"calibration": "other"}, "stage calibrate/other has not been run; run `retomaton calib"),
     ],

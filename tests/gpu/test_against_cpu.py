@@ -18,7 +18,7 @@ from tests.evaluation.evaluated import by_point, evaluate_here, write_texts
 pytestmark = pytest.mark.gpu
 
 TESTS = {test.name: test for test in (*array_tests(), *model_tests()) if test.on_gpu is not None}
-CHOSEN = {"methods": "lm,knnlm,retomaton", "lambda_": 0.3, "temperature": 2.0}
+CHOSEN = {"methods": "lm,knnlm,retomaton", "lambda_": 0.3, "knn_temperature": 2.0}
 
 
 @pytest.mark.parametrize("name", [name for name in TESTS if not name.startswith("search")])

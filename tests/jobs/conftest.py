@@ -32,13 +32,15 @@ def working_directory(tmp_path_factory):
 
 
 @pytest.fixture
-def submitted(cluster, working_directory):
+def submitted(cluster, working_directory, tmp_path):
     """Submit a job with a TOML file and wait; return its status, log and exit code."""
 
     def run(job, toml):
         address, environment = cluster
-        (working_directory / "job.toml").write_text(toml)
-        entrypoint = f"python -m jobs.{job} --config job.toml"
+        # Outside of the working directory: as long as that is the same, Ray keeps one copy of it,
+        # in which kernels are compiled once.
+        (tmp_path / "job.toml").write_text(toml)
+        entrypoint = f"python -m jobs.{job} --config {tmp_path / 'job.toml'}"
         line = ["tests.jobs.submit", address, working_directory, entrypoint]
         done = run_python("-m", *line, env=environment)
         assert done.returncode == 0, done.stderr

@@ -4,9 +4,9 @@ import pytest
 
 from retomaton_dist.storage.store import Store
 from tests.conftest import contents
-from tests.evaluation.evaluated import evaluate_here, score_digest, write_text
+from tests.evaluation.evaluated import measure_here, score_digest, write_text
 
-CHOSEN = {"methods": "lm,knnlm,retomaton", "lambda_": 0.3, "temperature": 2.0}
+CHOSEN = {"methods": "lm,knnlm,retomaton", "lambda_": 0.3, "knn_temperature": 2.0}
 
 
 def settings(store, text, out):
@@ -17,7 +17,7 @@ def settings(store, text, out):
         out = "{out}"
         methods = "{CHOSEN["methods"]}"
         lambda = {CHOSEN["lambda_"]}
-        temperature = {CHOSEN["temperature"]}
+        knn-temperature = {CHOSEN["knn_temperature"]}
         tau = "1,4,inf"
         [walk]
         k = 32
@@ -41,7 +41,7 @@ def test_a_job_evaluates_a_text_and_its_log_shows_progress_and_the_table(
     assert "(100%)" in job["log"]
     assert "matched baseline" in job["log"]
     assert f"report: {out / 'report.html'}" in job["log"]
-    here = evaluate_here(walkable_store.path, tmp_path / "here", {"text": str(text)}, **CHOSEN)
+    here = measure_here(walkable_store.path, tmp_path / "here", {"text": str(text)}, **CHOSEN)
     assert Store.open(out / "text").stage("score").digest == score_digest(here)
     assert contents(out / "text/scores") == contents(here.path / "text/scores")
 

@@ -75,8 +75,9 @@ def test_a_build_on_a_cluster_gives_the_same_bytes_and_leaves_no_actor(
     address, environment, folder = cluster
     store = tmp_path / "joined.store"
     done = run_command(
-        "extract", store, *small_store.flags(), "--address", address, env=environment
-    )
+        "extract", store, *small_store.flags(), "--workers", 1, "--address", address,
+        env=environment,
+    )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert contents(store) == contents(small_store.path)
     assert rd.open(store).entries == rd.open(small_store.path).entries

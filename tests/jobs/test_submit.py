@@ -8,7 +8,7 @@ import pytest
 from retomaton_dist.storage.store import Store
 from retomaton_dist.storage.verify import verify
 from tests.conftest import contents, run_command, run_python
-from tests.evaluation.evaluated import evaluate_here, write_text
+from tests.evaluation.evaluated import measure_here, write_text
 from tests.jobs.cluster import free_ports
 from tests.jobs.test_build_datastore import settings
 from tests.jobs.test_evaluate_perplexity import CHOSEN
@@ -28,7 +28,7 @@ def id_in(done):
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ((), "choose one of build, eval, serve-index, reproduce, doctor with its flags, list"),
+        ((), "choose one of build, calibrate, eval, score, serve-index, reproduce, doctor with"),
         (("bild",), "submit bild: choose one of"),
         (("stop",), "submit stop: choose one of"),
         (("build", "a.store", "--corpus", "/a", "--model", "m"), "store a.store: a job's working"),
@@ -37,6 +37,9 @@ def id_in(done):
         (("build", "/a.store", "--corpus", "/a", "--model", "m", "--threads", "0"), "--threads 0"),
         (("build", "/a.store", "--corpus", "/a", "--model", "m", "--addr", "x"), "--address out"),
         (("eval", "/a.store", "--text", "/t", "--calibrate-on", "c"), "--calibrate-on c: a job's"),
+        (("calibrate", "/a.store", "--on", "c"), "--on c: a job's working"),
+        (("score", "/a.store", "--text", "t"), "--text t: a job's working"),
+        (("score", "/a.store", "--text", "/t", "--out", "o.parquet"), "--out o.parquet: a job's"),
         (("doctor", "a.store"), "store a.store: a job's working"),
         (("build", "--config", "/no/such.toml"), "cannot read --config /no/such.toml"),
     ],
@@ -144,6 +147,6 @@ def test_a_job_serves_the_index_that_another_evaluates_with(submit, walkable_sto
     status = submit("serve-index", store, "--status").stdout
     assert not re.search(r"\b0 queries", status)
     assert submit("serve-index", store, "--stop").returncode == 0
-    here = evaluate_here(store, tmp_path / "here", {"text": str(text)}, **CHOSEN)
+    here = measure_here(store, tmp_path / "here", {"text": str(text)}, **CHOSEN)
     assert contents(out / "text/scores") == contents(here.path / "text/scores")
     assert verify(Store.open(out / "text")).findings == []

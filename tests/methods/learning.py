@@ -3,9 +3,9 @@
 import numpy as np
 import torch
 
+from retomaton_dist.engine.lm_output import LMOutput
 from retomaton_dist.methods.adaptret_network import AdaptRetNetwork, _Net
 from retomaton_dist.methods.token_statistics import TokenStatistics
-from retomaton_dist.scores.reading import Reading
 
 DIMENSION = 8
 VOCABULARY = 9
@@ -14,7 +14,7 @@ VOCABULARY = 9
 def random_reading(random, rows, dimension):
     """What a model might have said; previous tokens are often a document's start."""
     tokens = random.integers(0, VOCABULARY, rows).astype(np.int32)
-    return Reading(
+    return LMOutput(
         random.normal(size=(rows, dimension)).astype(np.float16),
         tokens,
         np.where(random.random(rows) < 0.2, -1, np.roll(tokens, 1)).astype(np.int32),

@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from retomaton_dist.engine.uniform import uniform
 from retomaton_dist.methods.adaptret import AdaptRetGate
 from retomaton_dist.methods.held_out import held_out
 from retomaton_dist.methods.knnlm import RandomGate
-from retomaton_dist.scores.uniform import uniform
 from tests.methods.learning import DIMENSION, random_network, random_reading
 
 

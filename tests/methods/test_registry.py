@@ -5,11 +5,11 @@ import math
 import numpy as np
 import pytest
 
+from retomaton_dist.engine.mixture import log_target
 from retomaton_dist.errors import BadInput
 from retomaton_dist.evaluation.measure import walked_by
 from retomaton_dist.methods import adaptive
 from retomaton_dist.methods.method import Restart, Searching, Setup
-from retomaton_dist.methods.mixing import log_target
 from retomaton_dist.methods.mixture_network import train_mixture
 from retomaton_dist.methods.registry import METHODS, choose_methods
 from retomaton_dist.methods.token_statistics import TokenStatistics

@@ -4,7 +4,7 @@ from collections import defaultdict
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from retomaton_dist.methods import token_statistics
@@ -29,7 +29,6 @@ def in_memory(listed, prefix):
 
 
 @given(documents, st.integers(1, 7), st.integers(1, 20), st.booleans())
-@settings(max_examples=60)
 def test_counts_are_those_of_dicts_whatever_the_blocks_and_units(listed, block, unit, prefixed):
     listed = listed if prefixed else [[0, *tokens] for tokens in listed]
     corpus = in_memory(listed, 0 if prefixed else None)

@@ -75,7 +75,7 @@ def test_without_its_own_node_a_command_ends_with_one_clear_line(
     small_store, walkable_store, tmp_path, command
 ):
     """Its own Ray's only raylet is killed: nothing can be saved but what is finished."""
-    flags = small_store.flags() if command == "extract" else ["--workers", "1"]
+    flags = [*(small_store.flags() if command == "extract" else ()), "--workers", "1"]
     flags += ["--name", "coded"] if command == "compile" else []
     found = walkable_store if command == "compile" else small_store
     store = tmp_path / "a.store" if command == "extract" else found.copy(tmp_path).path

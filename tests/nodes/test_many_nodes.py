@@ -8,7 +8,7 @@ import pytest
 import retomaton_dist as rd
 from retomaton_dist.storage.store import Store
 from tests.conftest import ROOT, contents, run_command, run_python, save_tiny_model
-from tests.evaluation.evaluated import evaluate_here, score_digest, write_text
+from tests.evaluation.evaluated import measure_here, score_digest, write_text
 from tests.jobs.cluster import BIN
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
@@ -18,7 +18,7 @@ BUILD = {
     "index": {"factory": "Flat"},
     "compile": {"codec": "fp16"},
 }
-CHOSEN = {"methods": "lm,knnlm,retomaton", "lambda_": 0.3, "temperature": 2.0}
+CHOSEN = {"methods": "lm,knnlm,retomaton", "lambda_": 0.3, "knn_temperature": 2.0}
 WORKERS = 4
 
 
@@ -70,10 +70,10 @@ def test_a_build_and_an_evaluation_by_jobs_equal_those_of_one_process(
     assert contents(there) == contents(here)
     text, out = write_text(tmp_path / "test.txt", 8, 100), tmp_path / "out"
     flags = ["--text", text, "--out", out, "--methods", CHOSEN["methods"], "--lambda", 0.3]
-    flags += ["--temperature", 2.0, "--tau", "1,4,inf", "--k", 32, "--max-knns", 32]
+    flags += ["--knn-temperature", 2.0, "--tau", "1,4,inf", "--k", 32, "--max-knns", 32]
     job = submit(cluster, "evaluate_perplexity", there, *flags, "--workers", WORKERS)
     assert job.returncode == 0, job.stdout + job.stderr
-    alone = evaluate_here(here, tmp_path / "alone", {"text": str(text)}, **CHOSEN)
+    alone = measure_here(here, tmp_path / "alone", {"text": str(text)}, **CHOSEN)
     assert Store.open(out / "text").stage("score").digest == score_digest(alone)
     assert contents(out / "text/scores") == contents(alone.path / "text/scores")
 

@@ -60,6 +60,28 @@ def test_only_the_work_of_this_run_tells_how_fast_the_rest_will_go(passes):
     assert (progress.rate, progress.left) == (5, 18)
 
 
+def test_a_slow_first_unit_counts_only_until_others_tell_the_rate(passes):
+    """It compiles kernels, which is done once."""
+    progress = Progress("score", 1000, "positions")
+    passes(60)
+    progress.advance(100)
+    assert progress.left == 540
+    passes(20)
+    progress.advance(100)
+    assert (progress.rate, progress.left) == (200 / 80, 320)
+    passes(20)
+    progress.advance(100)
+    assert (progress.rate, progress.left) == (200 / 40, 140)
+
+
+def test_items_are_counted_as_they_are_done(capsys):
+    assert list(shown.counted("abc", "json", "fit", "methods")) == ["a", "b", "c"]
+    lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+    assert [(line["done"], line["total"], line["unit"]) for line in lines] == [
+        (1, 3, "methods"), (2, 3, "methods"), (3, 3, "methods"),
+    ]  # fmt: skip
+
+
 def test_time_left_is_unknown_until_something_is_done(capsys):
     assert Progress("extract", 10, "entries").left == math.inf
     (line,) = work("json", capsys, steps=(0,)).splitlines()

@@ -67,6 +67,20 @@ class Together(Doubler):
         return result
 
 
+class Unheard(Doubler):
+    """Does unit `last` and is never heard of again."""
+
+    def __init__(self, folder, last):
+        super().__init__(folder)
+        self.last = last
+
+    def run(self, unit):
+        result = super().run(unit)
+        if unit == self.last:
+            os.kill(os.getpid(), signal.SIGSTOP)
+        return result
+
+
 class KilledOnce(Doubler):
     """Unit `fatal` kills its process the first time that it is tried."""
 

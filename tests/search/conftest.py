@@ -16,7 +16,7 @@ INDEXES = {
 
 
 @pytest.fixture(scope="session")
-def indexed(ray_local, tmp_path_factory):
+def indexed(tmp_path_factory):
     """The path of a store whose keys are mostly repeated, indexed in three shards each way."""
     import retomaton_dist as rd
 
@@ -25,7 +25,7 @@ def indexed(ray_local, tmp_path_factory):
     path = make_store(tmp_path_factory.mktemp("search") / "ties.store", keys, LENGTHS)
     for name, settings in INDEXES.items():
         rd.index(
-            path, name=name, shards=3, workers=1, progress="none", recall_queries=32, recall_k=32,
+            path, name=name, shards=3, workers=0, progress="none", recall_queries=32, recall_k=32,
             sample=4096, **settings,
         )  # fmt: skip
     return path
@@ -45,6 +45,8 @@ def open_search(request, indexed):
             store = rd.open(indexed)
             files = IndexFiles.open(store.store, name)
             local = request.param == "local"
+            if not local:
+                request.getfixturevalue("ray_local")
             opened[name] = store.searcher(name) if local else SearchService.start(files)
         return opened[name]
 

@@ -87,13 +87,12 @@ def test_an_entry_found_at_any_distance_has_that_distance(open_search, keys):
     assert (np.take_along_axis(truth, entries, axis=1) == distances).all()
 
 
-@pytest.mark.usefixtures("ray_local")
 def test_neighbours_that_all_lie_in_one_shard_are_found(tmp_path):
     keys = np.random.default_rng(0).standard_normal((6000, DIMENSION)).astype(np.float16)
     keys[2000:4000] *= np.float16(0.01)
     path = make_store(tmp_path / "apart.store", keys, [100] * 60)
     parameters = {"parameters": "nprobe=16", "recall_queries": 8, "progress": "none"}
-    rd.index(path, factory="IVF16,Flat", shards=3, workers=1, sample=1000, **parameters)
+    rd.index(path, factory="IVF16,Flat", shards=3, workers=0, sample=1000, **parameters)
     queries = keys[2000:2040].astype(np.float32)
     expected = np.sort(distances_between(queries, keys), axis=1)[:, :600]
     with rd.open(path).searcher() as searcher:

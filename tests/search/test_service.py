@@ -18,6 +18,8 @@ from tests.conftest import ROOT, run_command, run_python
 from tests.search.conftest import DIMENSION
 from tests.search.made import many_ties
 
+pytestmark = pytest.mark.usefixtures("ray_local")
+
 QUERIES = many_ties(16, DIMENSION, seed=8).astype(np.float32)
 
 

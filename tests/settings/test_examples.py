@@ -5,7 +5,8 @@ import re
 import pytest
 
 from retomaton_dist.cli.main import COMMANDS
-from retomaton_dist.settings.entrances import (
+from retomaton_dist.settings import ClusterSettings, CompileSettings
+from retomaton_dist.settings.parsing import (
     FLAGGED,
     GROUPS,
     make_group,
@@ -31,7 +32,7 @@ def test_it_says_all_that_a_build_and_an_evaluation_need(path):
     evaluate = make_group(GROUPS["evaluate"], {}, tables["evaluate"])
     assert set(evaluate.text).isdisjoint(evaluate.calibrate_on)
     assert walk_settings(evaluate.preset, tables.get("walk", {})).k > 0
-    assert built.compile.states == built.cluster.clustering
+    assert built.of(CompileSettings).states == built.of(ClusterSettings).clustering
     assert built.workers.address == ""
 
 

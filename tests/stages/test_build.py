@@ -5,10 +5,11 @@ import math
 import pytest
 
 import retomaton_dist as rd
-from retomaton_dist.dry_run.later import Work, estimate_later
-from retomaton_dist.dry_run.probes import Rates
 from retomaton_dist.errors import BadInput
-from retomaton_dist.settings.entrances import build_settings
+from retomaton_dist.settings import CompileSettings
+from retomaton_dist.settings.parsing import build_settings
+from retomaton_dist.stages.build import estimate_stages
+from retomaton_dist.stages.cost import Rates, Work
 from retomaton_dist.storage.store import Store
 from retomaton_dist.storage.verify import verify
 from tests.cli.checks import Unchanged, check_refused, check_refused_without_a_trace
@@ -117,19 +118,20 @@ def settings_of(**tables):
 
 
 def test_what_is_compiled_is_the_clustering_that_is_made_unless_another_is_named():
-    assert settings_of().compile.states == "kmeans"
-    assert settings_of(cluster={"algorithm": "greedy"}).compile.states == "greedy"
+    assert settings_of().of(CompileSettings).states == "kmeans"
+    assert settings_of(cluster={"algorithm": "greedy"}).of(CompileSettings).states == "greedy"
     named = {"name": "fine", "algorithm": "greedy"}
-    assert settings_of(cluster=named).compile.states == "fine"
+    assert settings_of(cluster=named).of(CompileSettings).states == "fine"
     other = settings_of(cluster=named, compile={"states": "none", "code-size": 8})
-    assert (other.compile.states, other.compile.code_size) == ("none", 8)
+    compiled = other.of(CompileSettings)
+    assert (compiled.states, compiled.code_size) == ("none", 8)
 
 
 def estimated(store, tables):
     """What the stages after extraction would take if everything ran at one per second."""
     words = Store.open(store.path).corpus().vocabulary
     work = Work(rd.open(store.path).store.shape(), 1, Rates(1, 1, 1, 1, 1, 1, 1), words)
-    return estimate_later(settings_of(**tables), work)
+    return estimate_stages(settings_of(**tables), work)[2:]
 
 
 def test_the_disk_space_that_a_dry_run_names_is_what_the_build_takes(built):

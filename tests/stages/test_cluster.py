@@ -20,9 +20,7 @@ from retomaton_dist.storage.store import Store
 from retomaton_dist.storage.verify import verify
 from tests.conftest import ROOT
 
-QUIET = {"progress": "none", "cpus_per_worker": 0.5}
-
-
+QUIET = {"progress": "none", "workers": 0}
 STATES = 30
 
 
@@ -34,9 +32,9 @@ def store(small_store, tmp_path):
 
 @pytest.fixture(scope="module")
 def clustered(small_store, tmp_path_factory):
-    """A store with the clustering `kmeans`, made by two workers. Not to be altered."""
+    """A store with the clustering `kmeans`. Not to be altered."""
     path = small_store.copy(tmp_path_factory.mktemp("clustered")).path
-    rd.cluster(path, states=STATES, workers=2, **QUIET)
+    rd.cluster(path, states=STATES, **QUIET)
     return path
 
 
@@ -70,21 +68,12 @@ def test_all_entries_are_learnt_from_where_that_is_quick():
     assert kmeans_recipe.resolve(ClusterSettings(states=256, sample=9999), few).rows == 9999
 
 
-@pytest.mark.parametrize("workers", [1, 3])
-def test_the_states_do_not_depend_on_the_number_of_workers(clustered, store, workers):
-    states = rd.cluster(store, states=STATES, workers=workers, **QUIET).states()
-    assert same_states(states, rd.open(clustered).states())
-    stages = [Store.open(path).stage("cluster/kmeans") for path in (store, clustered)]
-    assert stages[0].digest == stages[1].digest
-    assert stages[0].facts == stages[1].facts
-
-
 @pytest.mark.slow
-def test_nor_do_those_of_the_two_level_path(store, monkeypatch):
+def test_states_of_the_two_level_path_do_not_depend_on_workers(ray_local, store, monkeypatch):
     monkeypatch.setattr(two_level, "PLAIN_WORK", 0)
     monkeypatch.setattr(two_level, "PLAIN_STATES", 0)
     one, three = (
-        rd.cluster(store, name=f"w{workers}", states=40, workers=workers, **QUIET).states(
+        rd.cluster(store, name=f"w{workers}", states=40, progress="none", workers=workers).states(
             f"w{workers}"
         )
         for workers in (1, 3)
@@ -94,7 +83,7 @@ def test_nor_do_those_of_the_two_level_path(store, monkeypatch):
 
 
 def test_a_sample_is_enough_to_learn_from(store):
-    states = rd.cluster(store, states=20, sample=500, workers=2, **QUIET).states()
+    states = rd.cluster(store, states=20, sample=500, **QUIET).states()
     assert states.sizes.sum() == rd.open(store).entries
 
 
@@ -117,7 +106,7 @@ def test_a_killed_run_goes_on_where_it_was_and_ends_with_the_same_states(cluster
     assert code == -signal.SIGKILL
     assert checkpoint.exists()
     assert Store.open(store).manifest.stages["cluster/kmeans"].status == "running"
-    states = rd.cluster(store, states=STATES, workers=3, **QUIET).states()
+    states = rd.cluster(store, states=STATES, **QUIET).states()
     assert same_states(states, rd.open(clustered).states())
     assert not checkpoint.exists()
 
@@ -125,13 +114,13 @@ def test_a_killed_run_goes_on_where_it_was_and_ends_with_the_same_states(cluster
 def test_what_is_done_is_not_done_again(clustered):
     path = clustered / "states" / "kmeans" / "state_of_entry.arrow"
     before = path.stat()
-    rd.cluster(clustered, states=STATES, workers=1, **QUIET)
+    rd.cluster(clustered, states=STATES, **QUIET)
     assert path.stat().st_mtime_ns == before.st_mtime_ns
     assert path.stat().st_ino == before.st_ino
 
 
 def test_greedy_states_hold_one_value_and_their_representative(store):
-    reader = rd.cluster(store, algorithm="greedy", neighbours=5, workers=2, **QUIET)
+    reader = rd.cluster(store, algorithm="greedy", neighbours=5, **QUIET)
     states, values = reader.states("greedy"), reader.values.compute()
     keys = reader.rows(np.arange(reader.entries))
     assert 1 < states.count < reader.entries
@@ -187,12 +176,10 @@ def test_settings_that_cannot_be_are_refused(store, settings, message):
 
 def test_a_name_that_exists_with_other_settings_is_refused(clustered):
     with pytest.raises(ConfigMismatch, match="states was 30, now 31"):
-        rd.cluster(clustered, states=31, workers=1, **QUIET)
+        rd.cluster(clustered, states=31, **QUIET)
 
 
-def test_a_store_whose_extraction_is_not_finished_is_refused(
-    ray_local, tiny_model, small_corpus, tmp_path
-):
+def test_a_store_whose_extraction_is_not_finished_is_refused(tiny_model, small_corpus, tmp_path):
     path = tmp_path / "half.store"
     rd.tokenize(path, corpus=str(small_corpus), split="line", model=str(tiny_model), **QUIET)
     with pytest.raises(StageMissing, match="retomaton extract"):
@@ -205,7 +192,7 @@ def test_damaged_keys_are_found_before_they_become_states(store):
     data[1234] ^= 1
     path.write_bytes(data)
     with pytest.raises(DamagedStore, match=r"keys/c/1/0: its contents were altered.*--repair"):
-        rd.cluster(store, workers=1, **QUIET)
+        rd.cluster(store, **QUIET)
 
 
 def test_inspect_shows_every_clustering_and_draws_its_sizes(clustered, command, tmp_path):

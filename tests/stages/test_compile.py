@@ -14,8 +14,8 @@ from retomaton_dist.automaton.automaton import Automaton
 from retomaton_dist.automaton.layout import slot_order
 from retomaton_dist.automaton.pieces import pieces, ranges_within, runs_within
 from retomaton_dist.errors import BadInput, DamagedStore, NotAStore, StageMissing
+from retomaton_dist.settings import CompileSettings
 from retomaton_dist.stages.compile import CompilePlan
-from retomaton_dist.stages.compile_worker import Blueprint
 from retomaton_dist.storage import columns, files
 from retomaton_dist.storage.automaton import AutomatonShape
 from retomaton_dist.storage.errors import ConfigMismatch
@@ -34,7 +34,7 @@ from tests.stages.made import (
 
 ENTRIES = 5000
 SMALL = {"unit_entries": 700, "code_size": 8}
-QUIET = {"progress": "none", "workers": 1}
+QUIET = {"progress": "none", "workers": 0}
 
 
 @pytest.fixture(scope="module")
@@ -124,18 +124,6 @@ def test_fp16_holds_the_keys_themselves(store):
     automaton = rd.open(store).automaton("exact")
     keys = Store.open(store).datastore().keys
     assert np.array_equal(automaton.codec.codes.keys, keys[automaton.columns.entries].view("u2"))
-
-
-@pytest.mark.parametrize("workers", [2, pytest.param(3, marks=pytest.mark.slow)])
-def test_bytes_do_not_depend_on_the_number_of_workers(ray_local, store, compiled, workers):
-    rd.compile(store, **SMALL, **{**QUIET, "workers": workers})
-    assert automaton_bytes(store) == automaton_bytes(compiled)
-
-
-def automaton_bytes(path):
-    found = contents(path / "automata") | contents(path / "codecs")
-    assert {"kmeans/values.arrow", "pq8/codes.arrow"} <= set(found)
-    return found
 
 
 def test_another_run_changes_nothing_and_verify_finds_nothing(compiled):
@@ -275,18 +263,18 @@ def test_compiling_without_clusters_holds_no_number_per_state(store):
     many = 1 << 25
     states = replace(Store.open(store).states("none"), count=many)
     shape = AutomatonShape(many, many, DIMENSION, "fp16", 0, 0)
-    blueprint = Blueprint(Store.open(store), "none", states, shape, None, 1 << 20)
-    plan = CompilePlan(blueprint, "none", None)
+    settings = CompileSettings(states="none", unit_entries=1 << 20)
+    plan = CompilePlan(Store.open(store), settings, states, shape, None)
     tracemalloc.start()
     ordered = [unit for unit in plan.units if unit.kind == "order"]
-    written = blueprint.write_small()
+    written = plan.write_small()
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 2 * many, "bytes"
-    assert [(unit.first, unit.slot, unit.entries) for unit in ordered] == [
+    assert [(unit.first, unit.place, unit.entries) for unit in ordered] == [
         (first, first, 1 << 20) for first in range(0, many, 1 << 20)
     ]
-    path = blueprint.folder / "offsets.arrow"
+    path = plan.folder / "offsets.arrow"
     assert written["offsets"] == files.digest_of(path)
     offsets = columns.map_columns(path, {"offsets": np.uint32})["offsets"]
     assert np.array_equal(offsets, np.arange(many + 1))

@@ -35,10 +35,10 @@ def bare(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def built(bare, ray_local, tmp_path_factory):
+def built(bare, tmp_path_factory):
     """The same with an index in four shards."""
     path = shutil.copytree(bare, tmp_path_factory.mktemp("built") / "built.store")
-    rd.index(path, workers=1, **SETTINGS)
+    rd.index(path, workers=0, **SETTINGS)
     return path
 
 
@@ -51,12 +51,13 @@ def index_files(store):
     return contents(store / "index") | contents(store / "stages/index")
 
 
-@pytest.mark.parametrize("workers", [3, pytest.param(2, marks=pytest.mark.slow)])
-def test_bytes_do_not_depend_on_the_number_of_workers(built, copied, workers):
-    rd.index(copied, workers=workers, **SETTINGS)
+@pytest.mark.slow
+def test_bytes_do_not_depend_on_the_number_of_workers(built, copied, ray_local):
+    rd.index(copied, workers=3, **SETTINGS)
     assert index_files(copied) == index_files(built)
 
 
+@pytest.mark.slow
 def test_a_killed_build_does_only_what_is_missing_and_ends_with_the_same_bytes(built, copied):
     command = [sys.executable, "-m", "retomaton_dist.cli", "index", copied, "--workers", "1"]
     build = subprocess.Popen([*command, *FLAGS], cwd=ROOT, start_new_session=True)
@@ -68,26 +69,26 @@ def test_a_killed_build_does_only_what_is_missing_and_ends_with_the_same_bytes(b
     build.wait()
     kept = {path: path.stat().st_mtime_ns for path in records.glob("unit-*.json")}
     assert len(kept) >= 2
-    rd.index(copied, workers=1, **SETTINGS)
+    rd.index(copied, workers=0, **SETTINGS)
     assert {path: path.stat().st_mtime_ns for path in kept} == kept
     assert index_files(copied) == index_files(built)
 
 
 def test_a_finished_index_is_left_alone(built):
     with Unchanged(built):
-        rd.index(built, **SETTINGS)
+        rd.index(built, workers=0, **SETTINGS)
 
 
 def test_another_recall_only_tunes_anew(built, tmp_path):
     copy = shutil.copytree(built, tmp_path / "tuned.store")
     shards = contents(copy / "stages")
     before = json.loads((copy / "index/default/index.json").read_bytes())
-    rd.index(copy, target_recall=0.999, **SETTINGS)
+    rd.index(copy, workers=0, target_recall=0.999, **SETTINGS)
     after = json.loads((copy / "index/default/index.json").read_bytes())
     assert contents(copy / "stages") == shards
     assert after["recall"]["recall"] > before["recall"]["recall"]
     assert after["parameters"]["nprobe"] > before["parameters"]["nprobe"]
-    rd.index(copy, **SETTINGS)
+    rd.index(copy, workers=0, **SETTINGS)
     assert contents(copy) == contents(built)
 
 
@@ -107,8 +108,8 @@ def test_inspect_tells_the_index_its_recall_and_its_parameters(built, command):
     assert facts["bytes"]["total"] >= facts["bytes"]["index/default"] > 0
 
 
-def test_auto_says_what_it_took_and_why(copied, command, ray_local):
-    result = command("index", copied, "--progress", "none", "--workers", "1")
+def test_auto_says_what_it_took_and_why(copied, command):
+    result = command("index", copied, "--progress", "none", "--workers", "0")
     assert result.returncode == 0
     assert "Flat, 1 shard, recall@500 1.000 (8,000 entries are few enough" in result.stdout
     assert command("verify", copied, "--progress", "none").returncode == 0
@@ -130,12 +131,12 @@ def test_auto_says_what_it_took_and_why(copied, command, ray_local):
 )
 def test_bad_input_is_refused_in_one_line_and_leaves_no_trace(bare, command, flags, said):
     with Unchanged(bare):
-        check_refused(command("index", bare, *flags), said)
+        check_refused(command("index", bare, "--workers", "0", *flags), said)
 
 
-def test_what_faiss_refuses_only_when_training_leaves_no_trace(copied, ray_local):
+def test_what_faiss_refuses_only_when_training_leaves_no_trace(copied):
     with Unchanged(copied), pytest.raises(BadInput, match=r"FAISS cannot train it on 100 entries"):
-        rd.index(copied, factory="PQ4", sample=100, workers=1, progress="none")
+        rd.index(copied, factory="PQ4", sample=100, workers=0, progress="none")
 
 
 def test_a_truncated_shard_is_found_at_open(built, tmp_path):
@@ -159,23 +160,23 @@ def test_a_flipped_bit_is_found_by_verify_and_mended_by_repair(built, command, t
     assert found.returncode == 1
     assert "shard-00001.faiss" in found.stdout
     assert "trained.faiss" in found.stdout
-    rd.index(copy, workers=1, **SETTINGS)
+    rd.index(copy, workers=0, **SETTINGS)
     assert contents(copy) == contents(built)
 
 
-def test_damaged_keys_stop_the_build(copied, ray_local):
+def test_damaged_keys_stop_the_build(copied):
     chunk = copied / "datastore.zarr/keys/c/2/0"
     data = bytearray(chunk.read_bytes())
     data[100] ^= 1
     chunk.write_bytes(data)
     with pytest.raises(DamagedStore, match=r"keys/c/2/0: its contents were altered"):
-        rd.index(copied, workers=1, progress="none", factory="Flat", shards=4)
+        rd.index(copied, workers=0, progress="none", factory="Flat", shards=4)
 
 
 def test_an_index_of_another_datastore_is_refused(built, tmp_path):
     keys = np.random.default_rng(9).standard_normal((8000, 8))
     foreign = make_store(tmp_path / "foreign.store", keys, [80] * 100)
-    rd.index(foreign, workers=1, **SETTINGS)
+    rd.index(foreign, workers=0, **SETTINGS)
     shutil.rmtree(foreign / "index")
     shutil.copytree(built / "index", foreign / "index")
     with pytest.raises(DamagedStore, match="another datastore"):
@@ -195,8 +196,8 @@ def test_ids_in_the_shards_are_entry_numbers(built):
 
 
 @pytest.mark.parametrize("factory", ["HNSW8", "IVF16,SQ8,RFlat"])
-def test_indexes_that_hold_no_entry_numbers_find_entries_all_the_same(copied, ray_local, factory):
-    rd.index(copied, **{**SETTINGS, "factory": factory, "shards": 2}, workers=1)
+def test_indexes_that_hold_no_entry_numbers_find_entries_all_the_same(copied, factory):
+    rd.index(copied, **{**SETTINGS, "factory": factory, "shards": 2}, workers=0)
     store = rd.open(copied)
     chosen = np.array([3, 2047, 2048, 5000, 7999])
     _, entries = store.searcher().search(store.rows(chosen), 5)

@@ -54,7 +54,7 @@ def assert_same(store, expected):
 @pytest.mark.slow
 def test_an_actor_and_then_the_driver_are_killed_while_keys_are_extracted(small_store, tmp_path):
     store = tmp_path / "killed.store"
-    running = Running.start("extract", store, small_store.flags())
+    running = Running.start("extract", store, [*small_store.flags(), "--workers", "1"])
     running.wait_for_units("extract", 2)
     running.kill_actors()
     running.wait_for_units("extract", 5)
@@ -69,11 +69,8 @@ def test_an_actor_and_then_the_driver_are_killed_while_keys_are_extracted(small_
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(3))
-def test_driver_and_actors_are_killed_at_random_moments_again_and_again(
-    small_store, tmp_path, seed
-):
-    store, chosen = tmp_path / "killed.store", random.Random(seed)
+def test_driver_and_actors_are_killed_at_random_moments_again_and_again(small_store, tmp_path):
+    store, chosen = tmp_path / "killed.store", random.Random(0)
     settings = {**small_store.settings, "workers": 2}
     before, done = {}, 0
     for _ in range(2):
@@ -91,8 +88,8 @@ def test_driver_and_actors_are_killed_at_random_moments_again_and_again(
 
 @pytest.mark.slow
 def test_a_driver_killed_while_it_tokenizes_goes_on_where_it_was(ray_local, small_store, tmp_path):
-    wanted = ("corpus", "split", "model", "workers", "progress")
-    settings = {name: small_store.settings[name] for name in wanted} | SMALL_UNIT
+    wanted = ("corpus", "split", "model", "progress")
+    settings = {name: small_store.settings[name] for name in wanted} | SMALL_UNIT | {"workers": 1}
     rd.tokenize(tmp_path / "undisturbed.store", **settings)
     store = tmp_path / "killed.store"
     running = Running.start("tokenize", store, flags_of(settings))
@@ -112,7 +109,7 @@ def test_a_driver_killed_while_it_tokenizes_goes_on_where_it_was(ray_local, smal
 @pytest.mark.slow
 def test_a_killed_actor_leaves_no_noise_among_progress_and_results(small_store, tmp_path):
     store = tmp_path / "killed.store"
-    settings = {**small_store.settings, "progress": "json"}
+    settings = {**small_store.settings, "workers": 1, "progress": "json"}
     running = Running.start("extract", store, flags_of(settings))
     running.wait_for_units("extract", 2)
     running.kill_actors()

@@ -17,6 +17,7 @@ FAST = "/dev/shm" if Path("/dev/shm").is_dir() else None
     ("stage", "step", "operations"),
     [
         ("compile", 23, 100),
+        ("index", 19, 80),
         ("suffix", 17, 50),
         pytest.param("cluster", 7, 300, marks=pytest.mark.slow),
         pytest.param("compile", 1, 100, marks=pytest.mark.slow),

@@ -1,8 +1,11 @@
 """What a stage is: begun, gone on with, finished and cleaned up in one way, whatever it makes."""
 
+import contextlib
+import multiprocessing
 import os
 import re
 import shutil
+import signal
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -19,10 +22,10 @@ from retomaton_dist.errors import (
 )
 from retomaton_dist.runtime.session import Session
 from retomaton_dist.settings import WorkerSettings
-from retomaton_dist.stages.runner import Done, Plan, Recorder, Ticket, run_stage
+from retomaton_dist.stages.runner import Done, Plan, Recorder, run_stage, ticket_for
 from retomaton_dist.storage import columns, files, records
 from retomaton_dist.storage.store import Store, writing
-from retomaton_dist.storage.verify import verify
+from retomaton_dist.storage.verify import repair, verify
 from tests.conftest import ROOT, contents
 
 HERE = WorkerSettings(workers=0, progress="none")
@@ -88,6 +91,19 @@ class Made(Plan[int]):
 
     def scratch(self):
         return (self.store / "made/parts", self.store / "made/note")
+
+
+class Unmerged(Made):
+    """The same, but what units wrote stays as it is."""
+
+    merges = False
+
+    def scratch(self):
+        return ()
+
+
+def unmerged(plan):
+    return Unmerged(plan.store, plan.seen, plan.units)
 
 
 @pytest.fixture
@@ -177,8 +193,7 @@ def test_other_settings_are_refused_by_name_also_when_the_stage_is_finished(plan
 
 
 def test_a_finished_stage_that_is_asked_for_something_else_is_only_finished_anew(plan):
-    unmerged = type("Unmerged", (Made,), {"merges": False, "scratch": lambda self: ()})
-    first = unmerged(plan.store, plan.seen, plan.units)
+    first = unmerged(plan)
     run(first)
     (plan.seen / "order").unlink()
     stage = run(replace(first, asked="more"))
@@ -260,15 +275,96 @@ def test_the_stage_that_contributing_shows_counts_and_is_a_stage_like_the_others
     assert (checked.findings, checked.leftovers) == ([], [])
 
 
-def test_a_worker_whose_run_was_replaced_records_nothing(plan):
-    """The driver was killed, its actor lives on, and another run has taken the store over."""
-    with writing(plan.store) as writer:
+class Cut(Writer):
+    """Is cut off, as a host is that pauses, when it has computed and not written yet."""
+
+    def run(self, number, payload):
+        os.kill(os.getpid(), signal.SIGSTOP)
+        return super().run(number, payload)
+
+
+def do_late(ticket, make, unit, said):
+    try:
+        Recorder(ticket, make).run(unit)
+    except StoreLocked as error:
+        said.put(str(error))
+    else:
+        said.put("written")
+
+
+@contextlib.contextmanager
+def cut_off(plan, writer, payload):
+    """A worker that does unit 0 in a process of its own and is stopped; yields how to wake it."""
+    spawn = multiprocessing.get_context("spawn")
+    said = spawn.Queue()
+    make, unit = partial(Cut, plan.store, plan.seen), (0, payload)
+    late = spawn.Process(target=do_late, args=(ticket_for(writer, plan), make, unit, said))
+    late.start()
+
+    def wake():
+        os.kill(late.pid, signal.SIGCONT)
+        return said.get(timeout=60)
+
+    try:
+        os.waitid(os.P_PID, late.pid, os.WSTOPPED)
+        yield wake
+    finally:
+        late.kill()
+        late.join()
+
+
+def test_a_worker_that_comes_back_when_its_stage_is_done_writes_nothing(plan):
+    """The run goes on: the worker belongs to it, but not to a stage that is at work."""
+    with Session(HERE) as session, writing(plan.store) as writer:
         writer.begin(plan.name, plan.config, len(plan.units), {})
-        ticket = Ticket(plan.store, writer.token, plan.name, plan.config_hash, 0)
-    late = Recorder(ticket, plan.worker())
-    with writing(plan.store), pytest.raises(StoreLocked, match="no longer holds"):
-        late.run((0, plan.units[0]))
-    assert records.finished(plan.store, plan.name) == set()
+        with cut_off(plan, writer, plan.units[0]) as wake:
+            run_stage(writer, plan, session)
+            assert "done with its stage: nothing more is written" in wake()
+    checked = verify(Store.open(plan.store))
+    assert (checked.findings, checked.leftovers) == ([], [])
+
+
+@pytest.mark.parametrize("finished", [False, True])
+def test_a_worker_of_a_store_that_was_removed_and_built_anew_writes_nothing(plan, finished):
+    """Under the same path, with other settings, while the new run works or when it is done."""
+    other = replace(unmerged(plan), settings={"seed": 2})
+    with contextlib.ExitStack() as open_until_the_end:
+        with writing(plan.store) as writer:
+            writer.begin(plan.name, plan.config, len(plan.units), {})
+            wake = open_until_the_end.enter_context(cut_off(plan, writer, 1000))
+        shutil.rmtree(plan.store)
+        run(other)
+        if not finished:
+            open_until_the_end.enter_context(writing(plan.store))
+        assert "no longer holds" in wake()
+    assert (plan.store / "made/parts/0").read_text() == "2"
+    checked = verify(Store.open(plan.store))
+    assert (checked.findings, checked.leftovers) == ([], [])
+
+
+@pytest.mark.parametrize("repaired", [False, True])
+def test_a_finished_stage_whose_unit_was_recorded_anew_with_other_bits_is_mended_by_its_command(
+    plan, repaired
+):
+    """Other bits, as of a worker with other hardware that nothing kept from writing."""
+    stage = run(unmerged(plan))
+    digest = files.write(plan.store / "made/parts/2", b"other bits")
+    late = records.Record(2, plan.config_hash, {"made/parts/2": digest}, {"value": 6, "pid": 1})
+    records.write(plan.store, plan.name, late)
+    checked = verify(Store.open(plan.store))
+    assert "do not add up" in checked.findings[0].problem
+    if repaired:
+        repair(plan.store, checked)
+    assert run(unmerged(plan)).digest == stage.digest
+    assert verify(Store.open(plan.store)).findings == []
+
+
+def test_a_unit_of_a_finished_stage_whose_record_is_gone_is_done_anew_and_no_other(plan):
+    stage = run(unmerged(plan))
+    (plan.seen / "order").unlink()
+    records.remove(plan.store, plan.name, 3)
+    assert run(unmerged(plan)) == stage
+    assert order(plan) == [3]
 
 
 def test_a_part_that_was_altered_before_it_was_merged_is_refused_and_made_anew(plan):

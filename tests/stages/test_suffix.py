@@ -76,14 +76,11 @@ def test_contexts_commoner_than_a_unit_come_in_pieces_of_about_a_unit(tokens, mo
     assert found == expected.tolist()
 
 
-@pytest.mark.parametrize("workers", [1, pytest.param(3, marks=pytest.mark.slow)])
-def test_bytes_do_not_depend_on_workers_or_units(ray_local, store, indexed, workers):
-    rd.suffix(store, name="again", **SMALL, workers=workers, progress="none")
-    rd.suffix(store, name="whole", longest=4, workers=0, progress="none")
+def test_bytes_do_not_depend_on_units(store, indexed):
+    suffix_here(store, name="whole", longest=4)
     expected = contents(indexed / "suffixes" / "default")
     assert {"order.arrow", "before.arrow", "starts.arrow", "suffixes.json"} == set(expected)
-    for name in ("again", "whole"):
-        assert contents(store / "suffixes" / name) == expected
+    assert contents(store / "suffixes" / "whole") == expected
 
 
 def test_another_run_changes_nothing_and_verify_finds_nothing(store):

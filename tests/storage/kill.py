@@ -9,6 +9,7 @@ that nobody disturbed.
 finds the same files. `all` counts opening for reading and flushing as well.
 """
 
+import contextlib
 import itertools
 import os
 import shutil
@@ -19,21 +20,48 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from retomaton_dist.storage.store import Store, writing
+import numpy as np
+
+from retomaton_dist.storage import records, states
+from retomaton_dist.storage.canonical import content_hash
+from retomaton_dist.storage.errors import BadInput
+from retomaton_dist.storage.prune import prune_part
+from retomaton_dist.storage.records import Record
+from retomaton_dist.storage.store import Store, StoreWriter, writing
 from retomaton_dist.storage.verify import verify
 from tests.conftest import contents
 from tests.storage import make
 
 CHANGES = ("write", "pwrite", "ftruncate", "replace", "unlink", "mkdir", "rmdir")
+CONFIG = {"algorithm": "kmeans"}
 DOCUMENTS = make.sample_documents(make.CHUNK_ENTRIES + 1)
 
 
 def run(stage: str, path: Path) -> None:
     """Make the store as far as `stage`."""
     with writing(path) as writer:
+        if stage == "prune":
+            prune(writer)
+            return
         make.tokenize(writer, DOCUMENTS)
         if stage == "extract":
             make.extract(writer)
+
+
+def cluster(path: Path) -> None:
+    """Leave a clustering with records of its units, as a stage does that does not merge them."""
+    with writing(path) as writer:
+        writer.begin("cluster/kmeans", CONFIG, 2, {})
+        for unit in range(2):
+            written = states.write_column(path, "kmeans", f"part{unit}", np.arange(9))
+            records.write(path, "cluster/kmeans", Record(unit, content_hash(CONFIG), written))
+        writer.finish("cluster/kmeans", {}, {"states": 9, "entries": 9})
+
+
+def prune(writer: StoreWriter) -> None:
+    """Delete the clustering, unless nothing of it is left."""
+    with contextlib.suppress(BadInput):
+        prune_part(writer, "states", "kmeans")
 
 
 def counts(operations: str, name: str, arguments: tuple) -> bool:
@@ -119,6 +147,10 @@ def main(stage: str, operations: str, folder: Path) -> None:
     begun, complete = folder / "begun.store", folder / "complete.store"
     if stage == "extract":
         run("tokenize", begun)
+        shutil.copytree(begun, complete)
+    if stage == "prune":
+        run("tokenize", begun)
+        cluster(begun)
         shutil.copytree(begun, complete)
     run(stage, complete)
     checked = verify(Store.open(complete))

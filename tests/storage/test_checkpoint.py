@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
@@ -20,7 +20,6 @@ FACTS = {"iteration": 3, "inertia": [1.5, 1.25]}
         hnp.arrays(st.sampled_from(["<f4", "<i8", "u1"]), hnp.array_shapes(min_side=0, max_side=4)),
     )
 )
-@settings(max_examples=30)
 def test_a_checkpoint_is_loaded_as_it_was_saved_last(tmp_path_factory, arrays):
     path = tmp_path_factory.mktemp("checkpoint") / "a"
     checkpoint.save(path, "hash", ARRAYS, {})

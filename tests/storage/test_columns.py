@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
@@ -44,7 +44,6 @@ def assert_equal(found, expected):
 
 
 @given(column_sets())
-@settings(max_examples=50)
 def test_columns_are_read_as_they_were_written(tmp_path_factory, named):
     path = tmp_path_factory.mktemp("columns") / "a.arrow"
     written = columns.write_columns(path, named)
@@ -54,7 +53,6 @@ def test_columns_are_read_as_they_were_written(tmp_path_factory, named):
 
 
 @given(named=column_sets(length=60), cuts=st.lists(st.integers(0, 60), max_size=4))
-@settings(max_examples=40)
 def test_parts_appended_one_by_one_make_the_same_file(tmp_path_factory, named, cuts):
     folder = tmp_path_factory.mktemp("columns")
     builder = ColumnBuilder(folder / "new" / "built.arrow", dtypes_of(named))
@@ -67,7 +65,6 @@ def test_parts_appended_one_by_one_make_the_same_file(tmp_path_factory, named, c
 
 
 @given(st.lists(hnp.arrays("i4", st.integers(0, 20)), max_size=4))
-@settings(max_examples=40)
 def test_joined_files_equal_joined_arrays(tmp_path_factory, parts):
     folder = tmp_path_factory.mktemp("columns")
     paths = [folder / f"part-{number}" for number in range(len(parts))]

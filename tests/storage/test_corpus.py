@@ -4,7 +4,7 @@ import pickle
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from retomaton_dist.storage import columns, corpus
@@ -38,7 +38,6 @@ def corpora(draw):
 
 
 @given(made=corpora(), data=st.data())
-@settings(max_examples=60)
 def test_a_corpus_equals_a_loop_over_its_documents(tmp_path_factory, made, data):
     documents, prefix, units = made
     words = merged(tmp_path_factory.mktemp("corpus"), documents, prefix, units)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 import zarr
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from retomaton_dist.storage import datastore
@@ -88,7 +88,6 @@ shapes = st.builds(
 
 
 @given(shape=shapes, seed=st.integers(0, 100), chaos=st.randoms(use_true_random=False))
-@settings(max_examples=25)
 def test_what_is_written_in_any_order_is_read_by_map_and_by_zarr(
     tmp_path_factory, shape, seed, chaos
 ):
@@ -209,7 +208,6 @@ def test_damaged_metadata_is_damage_at_open(made, name, damaged):
 
 
 @given(name=st.sampled_from(["zarr.json", "keys/zarr.json", "pointers/zarr.json"]), data=st.data())
-@settings(max_examples=150)
 @pytest.mark.filterwarnings("ignore")
 def test_metadata_with_a_flipped_bit_opens_soundly_or_is_damage(sample_datastore, name, data):
     with flipped(sample_datastore.folder / name, data.draw(st.integers(0, 10**5))):

@@ -25,7 +25,6 @@ from tests.storage import make
 from tests.storage.hostile import altered, signed
 
 FUZZED = settings(
-    max_examples=60,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

@@ -19,7 +19,6 @@ from tests.corpus.reading import read_corpus
 from tests.storage.test_scores import columns, write
 
 FUZZED = settings(
-    max_examples=100,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

@@ -191,12 +191,23 @@ def test_a_file_system_without_locks_is_refused_in_one_line_and_nothing_stays_op
 
 
 def test_a_worker_knows_whether_its_run_still_holds_the_lock(tmp_path):
-    with lock.exclusive(tmp_path) as token:
+    with lock.exclusive(tmp_path) as held:
+        token = held.token
         lock.check_held(tmp_path, token)
     with pytest.raises(StoreLocked, match="no longer holds"):
         lock.check_held(tmp_path, token)
     with lock.exclusive(tmp_path), pytest.raises(StoreLocked, match="no longer holds"):
         lock.check_held(tmp_path, token)
+
+
+def test_a_worker_that_knows_an_older_token_of_its_run_is_refused(tmp_path):
+    with lock.exclusive(tmp_path) as held:
+        before, described = held.token, lock.owner(tmp_path)
+        held.renew_token()
+        lock.check_held(tmp_path, held.token)
+        with pytest.raises(StoreLocked, match="done with its stage"):
+            lock.check_held(tmp_path, before)
+        assert lock.owner(tmp_path).split(" since ")[0] == described.split(" since ")[0]
 
 
 def test_a_worker_of_a_killed_run_goes_on_as_long_as_nobody_took_over(tmp_path):

@@ -1,7 +1,7 @@
 """The manifest: what a store was made from; anything else in its place is refused at open."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from retomaton_dist.storage import canonical, manifest
@@ -88,7 +88,6 @@ def test_an_unreadable_store_is_refused_in_one_line(tmp_path, unreadable):
 
 
 @given(kept=st.integers(0, 10**6))
-@settings(max_examples=40)
 def test_a_truncated_manifest_is_damage_with_a_remedy(tmp_path_factory, kept):
     folder = tmp_path_factory.mktemp("manifest")
     manifest.write(folder, Manifest({"tokenize": DONE}))
@@ -135,6 +134,13 @@ def test_another_config_is_refused_and_each_difference_named(tmp_path, changed, 
         f"{tmp_path}: stage extract was begun with other settings: {named}. "
         f"Repeat the old settings, or use another store"
     )
+
+
+@pytest.mark.parametrize("name", ["cluster/kmeans", "index/default", "compile/a", "calibrate/b"])
+def test_of_what_has_a_name_there_may_be_two(tmp_path, name):
+    own = name.split("/")[1]
+    with pytest.raises(ConfigMismatch, match=f"old settings, or keep both: --name {own}-2"):
+        manifest.check_config(tmp_path, name, Stage("done", {"k": 1}, 1), {"k": 2})
 
 
 JSON = st.recursive(

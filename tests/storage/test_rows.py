@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from retomaton_dist.storage.errors import StoreError
@@ -24,7 +24,6 @@ def write_chunks(folder, count, columns, dtype="<i8"):
 
 
 @given(count=st.integers(1, 5), columns=st.integers(1, 3), data=st.data())
-@settings(max_examples=30)
 def test_rows_come_from_the_right_file_and_place(tmp_path_factory, count, columns, data):
     paths, whole = write_chunks(tmp_path_factory.mktemp("rows"), count, columns)
     length = data.draw(st.integers((count - 1) * PAGE_ROWS + 1, len(whole)))

@@ -204,3 +204,9 @@ def test_a_nul_byte_in_the_name_of_a_store_is_refused(tmp_path):
             act(tmp_path / "a\0b")
         assert "\n" not in str(refused.value)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_path_that_is_not_utf_8_is_refused(tmp_path):
+    with pytest.raises(NotAStore, match="not UTF-8"), writing(tmp_path / "caf\udce9.store"):
+        pass
+    assert not list(tmp_path.iterdir())

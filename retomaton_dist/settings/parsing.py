@@ -1,0 +1,253 @@
+"""Settings from flags, from a TOML file and from Python keywords, with one meaning.
+
+A TOML file has a table per group of settings ([corpus], [model], ...) whose keys are the flags'
+names, and may name the `store` at its top. Flags win over the file, the file over defaults.
+An unknown key is refused with the nearest known one.
+"""
+
+import contextlib
+import dataclasses
+import keyword
+import tomllib
+import types
+import typing
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+from retomaton_dist.errors import BadInput
+from retomaton_dist.registry import LONGEST, nearest
+from retomaton_dist.settings.build import (
+    BuildSettings,
+    ClusterSettings,
+    CorpusSettings,
+    ModelSettings,
+)
+from retomaton_dist.settings.declaring import flag_of
+from retomaton_dist.settings.evaluate import (
+    PRESETS,
+    CalibrateSettings,
+    EvaluateSettings,
+    ReportSettings,
+    WalkSettings,
+)
+from retomaton_dist.settings.generate import GenerateSettings
+from retomaton_dist.settings.load import LoadSettings, ScoreSettings
+from retomaton_dist.settings.plan import PlanSettings
+from retomaton_dist.settings.reproduce import ReproduceSettings
+from retomaton_dist.settings.stages import STAGES
+from retomaton_dist.settings.train import TrainSettings
+from retomaton_dist.settings.workers import ServeSettings, WorkerSettings
+from retomaton_dist.storage.files import check_plain
+
+Group = TypeVar("Group")
+
+GROUPS: dict[str, type[Any]] = {
+    "corpus": CorpusSettings,
+    "model": ModelSettings,
+    **{stage.name: stage.settings for stage in STAGES if stage.settings},
+    "calibrate": CalibrateSettings,
+    "evaluate": EvaluateSettings,
+    "walk": WalkSettings,
+    "report": ReportSettings,
+    "generate": GenerateSettings,
+    "load": LoadSettings,
+    "score": ScoreSettings,
+    "serve": ServeSettings,
+    "workers": WorkerSettings,
+    "train": TrainSettings,
+    "plan": PlanSettings,
+    "reproduce": ReproduceSettings,
+}
+TOP_LEVEL = ("store",)
+# No setting is as large; Python does not even print numbers of thousands of digits.
+BEYOND = 1 << 64
+# The groups that `build` has flags for; the stages after extraction have a table each.
+FLAGGED = next(stage.groups for stage in STAGES if stage.name == "extract")
+TABLES = tuple(stage.name for stage in STAGES if stage.settings and not stage.from_text)
+
+
+def read_file(path: str | Path) -> dict[str, Any]:
+    """Read a TOML file and check that every table and key in it is known."""
+    try:
+        check_plain(Path(path))
+        with Path(path).open("rb") as file:
+            document = tomllib.load(file)
+        repr(document)  # of what Python cannot show, a refusal could not name the value
+    except OSError as error:
+        raise BadInput(f"cannot read --config {path}: {error.strerror}") from error
+    # Besides its own errors: numbers of thousands of digits, brackets inside brackets without end.
+    except (ValueError, RecursionError) as error:
+        raise BadInput(f"--config {path} is not TOML: {error}") from error
+    for name, value in document.items():
+        _check_known(name, [*TOP_LEVEL, *GROUPS], f"--config {path}")
+        if name in GROUPS:
+            checked_table(value, GROUPS[name], f"--config {path}, [{name}]")
+        elif not isinstance(value, str):
+            raise BadInput(f"--config {path}: {name} must be text, not {type(value).__name__}")
+    return {name: _renamed(value) for name, value in document.items()}
+
+
+def make_group(
+    group: type[Group], given: Mapping[str, Any], from_file: Mapping[str, Any] | None = None
+) -> Group:
+    """Make one group of settings; `given` (flags or keywords) wins over the file's table."""
+    fields = {field.name: field for field in dataclasses.fields(group)}  # type: ignore[arg-type]
+    merged = {**(from_file or {}), **given}
+    values = {
+        name: checked(field, merged[name]) for name, field in fields.items() if name in merged
+    }
+    missing = [name for name, field in fields.items() if is_required(field) and name not in values]
+    if missing:
+        raise BadInput(f"--{flag_of(fields[missing[0]])} is needed: {help_of(fields[missing[0]])}")
+    return group(**values)
+
+
+def split_keywords(
+    groups: Sequence[type[Any]], keywords: Mapping[str, Any], others: Sequence[str] = ()
+) -> list[Any]:
+    """Make several groups from Python keywords, each of which must belong to one of them.
+
+    `others` are what the caller takes besides: named where an unknown keyword comes near.
+    """
+    known = {field.name for group in groups for field in dataclasses.fields(group)}
+    for name in keywords:
+        _check_known(name, sorted({*known, *others}), "argument")
+    chosen = [
+        {
+            field.name: keywords[field.name]
+            for field in dataclasses.fields(group)
+            if field.name in keywords
+        }
+        for group in groups
+    ]
+    return [make_group(group, given) for group, given in zip(groups, chosen, strict=True)]
+
+
+def build_settings(keywords: Mapping[str, Any]) -> BuildSettings:
+    """The settings of all stages, from the keywords of `rd.build`."""
+    flags = {name: value for name, value in keywords.items() if name not in TABLES}
+    groups = split_keywords([GROUPS[name] for name in FLAGGED], flags, TABLES)
+    return with_tables(groups, keywords)
+
+
+def with_tables(groups: Sequence[Any], tables: Mapping[str, Any]) -> BuildSettings:
+    """The groups that `build` has flags for, with the tables of the stages after extraction.
+
+    Any table may be missing; others are ignored. What is compiled is the clustering that the build
+    makes, unless [compile] names another.
+    """
+    given = {
+        name: checked_table(tables.get(name, {}), GROUPS[name], f"[{name}]") for name in TABLES
+    }
+    cluster: ClusterSettings = _made("cluster", given["cluster"])
+    given["compile"] = {"states": cluster.clustering, **given["compile"]}
+    return BuildSettings((*groups, *(_made(name, given[name]) for name in TABLES)))
+
+
+def walk_settings(preset: str, *given: Mapping[str, Any]) -> WalkSettings:
+    """The walk of a preset, with what was given beyond it; what is given last wins."""
+    merged = dataclasses.asdict(PRESETS[preset])
+    for part in given:
+        merged |= part
+    return make_group(WalkSettings, merged)
+
+
+@contextlib.contextmanager
+def in_table(name: str) -> Iterator[None]:
+    """Say of what a block refuses in which table it stands: `name` and others are in several."""
+    try:
+        yield
+    except BadInput as error:
+        raise BadInput(f"[{name}] {error}") from error
+
+
+def _made(name: str, given: Mapping[str, Any]) -> Any:
+    with in_table(name):
+        return make_group(GROUPS[name], given)
+
+
+def checked(field: "dataclasses.Field[Any]", value: Any) -> Any:
+    """Bring a value to the field's type; text comes from flags, other types from TOML."""
+    kind, optional = type_of(field)
+    if isinstance(value, int) and abs(value) >= BEYOND:
+        raise BadInput(f"--{flag_of(field)}: the number is beyond all bounds")
+    if optional and value in (None, "auto"):
+        return None
+    choices = field.metadata.get("choices")
+    if choices and value not in choices:
+        offered = ", ".join(["auto", *choices] if optional else choices)
+        raise BadInput(f"--{flag_of(field)} {value}: choose one of {offered}")
+    if kind is tuple:
+        return _listed(field, value)
+    return _converted(field, kind, value)
+
+
+def _listed(field: "dataclasses.Field[Any]", value: Any) -> tuple[str, ...]:
+    items = (value,) if isinstance(value, str | Path) else value
+    if not (
+        isinstance(items, list | tuple) and all(isinstance(item, str | Path) for item in items)
+    ):
+        raise BadInput(f"--{flag_of(field)} {value}: must be text or a list of texts")
+    return tuple(str(item) for item in items)
+
+
+def _converted(field: "dataclasses.Field[Any]", kind: type[Any], value: Any) -> Any:
+    fits = isinstance(value, bool) == (kind is bool) and isinstance(
+        value, (int, float, str) if kind is float else (int, str) if kind is int else (kind, Path)
+    )
+    try:
+        if fits:
+            return kind(value)
+    except ValueError:
+        pass
+    names = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
+    raise BadInput(f"--{flag_of(field)} {value}: must be {names[kind]}")
+
+
+def type_of(field: "dataclasses.Field[Any]") -> tuple[type[Any], bool]:
+    """The type of a field's value, and whether `auto` is one too."""
+    hint = field.type
+    if isinstance(hint, types.UnionType):
+        return typing.get_args(hint)[0], True
+    origin = typing.get_origin(hint)
+    return (origin or hint), False  # type: ignore[return-value]
+
+
+def is_required(field: "dataclasses.Field[Any]") -> bool:
+    """Whether the setting has no default."""
+    return bool(field.metadata.get("required"))
+
+
+def help_of(field: "dataclasses.Field[Any]") -> str:
+    """The setting's help text."""
+    return str(field.metadata["help"])
+
+
+def checked_table(table: Any, group: type[Any], place: str) -> dict[str, Any]:
+    """A group's settings by their names in Python; `place` says where an unknown key stands."""
+    if not isinstance(table, dict):
+        raise BadInput(f"{place} must be a table of settings")
+    known = [field.name for field in dataclasses.fields(group)]
+    renamed: dict[str, Any] = _renamed(table)
+    for key in renamed:
+        _check_known(key, known, place)
+    return renamed
+
+
+def _check_known(name: str, known: Sequence[str], place: str) -> None:
+    if name not in known:
+        near, shown = nearest(name, known, likeness=0), name[:LONGEST]
+        raise BadInput(f"{place}: unknown key {shown!r}; the nearest known one is {near!r}")
+
+
+def _renamed(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {_name(key): item for key, item in value.items()}
+    return value
+
+
+def _name(key: str) -> str:
+    """A key's name in Python, where `lambda` is taken."""
+    name = key.replace("-", "_")
+    return f"{name}_" if keyword.iskeyword(name) else name
