@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -96,7 +97,7 @@ def constants_table(methods: Mapping[str, Any]) -> Table:
         for method, calibrated in methods.items()
         for where, facts in _innermost(calibrated)
     ]
-    usual = {"lambda": None, "temperature": None, "pointer_weight": None}
+    usual = ("lambda", "temperature", "pointer_weight")
     known = [*dict.fromkeys([*usual, *(name for _, _, facts in found for name in facts)])]
     body = [
         [
@@ -119,7 +120,8 @@ def _innermost(facts: Mapping[str, Any], where: tuple[str, ...] = ()) -> list[An
     found = [(where, plain)] if plain else []
     for name, inner in facts.items():
         if isinstance(inner, dict) and name != "thresholds":
-            shown = f"sigma {name}" if _is_number(name) else name
+            # A clustering comes first, whatever its name.
+            shown = re.sub(r"^(inf|[\d.]+)$", r"sigma \1", name) if where else name
             found += _innermost(inner, (*where, shown))
     return found
 
@@ -196,11 +198,3 @@ def _fact(value: Any) -> str:
     if value is None:
         return names.DASH
     return f"{value:.6g}" if isinstance(value, float) else f"{value:,}"
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
