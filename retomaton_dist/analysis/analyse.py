@@ -1,4 +1,4 @@
-"""Everything that is said about an evaluated text and its walks: the content of analysis.json."""
+"""The analysis of an evaluated text and its walks: the content of analysis.json."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
