@@ -1,6 +1,6 @@
-"""What is said of a text's tokens: what it shares with others, what methods make better and worse.
+"""The analysis of an evaluated text, token by token: what the corpus has of it, what methods gain.
 
-`analyse` is all of it. `duplicates`, `ngrams`, `runs`, `sequences` and `passage` look at tokens
-that are cut into `documents`; `gains` compares methods over `groups` of tokens, with intervals by
+`analyse` is all of it. `duplicates`, `ngrams`, `runs` and `passage` look at tokens that are cut
+into `documents`; `gains` compares methods over `groups` of tokens, with intervals by
 `resampling`.
 """

@@ -19,10 +19,7 @@ class TokensByDocument:
 
     @classmethod
     def of_stretch(cls, corpus: Corpus, first: int, last: int) -> "TokensByDocument":
-        """The tokens first..last-1 of a corpus: documents that reach beyond are cut.
-
-        Those that are read but never predicted are among them.
-        """
+        """The tokens first..last-1 of a corpus, prefixes too; documents at the ends are cut."""
         numbers = range(document_at(corpus, first), document_at(corpus, last - 1) + 1)
         chosen = np.arange(numbers.start, numbers.stop)
         firsts = corpus.first_entries[numbers.start : numbers.stop] + corpus.lead * chosen
@@ -63,9 +60,7 @@ class TokensByDocument:
 
     def room(self, first: int, last: int) -> NDArray[np.int64]:
         """Tokens from each of the places first..last-1 to the end of its document."""
-        places = np.arange(first, last)
-        ends = self.bounds[1:]
-        return ends[np.searchsorted(ends, places, side="right")] - places
+        return self.bounds[1:][self.numbers(first, last)] - np.arange(first, last)
 
     def __len__(self) -> int:
         return len(self.tokens)

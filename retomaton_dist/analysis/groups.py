@@ -82,7 +82,7 @@ def by_document(document: Numbers, matched: Numbers, duplicates: Json) -> Groupi
 
 
 def by_restart(walked: WalkResult) -> Grouping:
-    """How the candidates of a row were come by."""
+    """How a row's candidates were found."""
     suffixed, found = walked.matched > 0, walked.candidates > 0
     walks = ~walked.searched & ~suffixed
     groups = {

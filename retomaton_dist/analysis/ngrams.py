@@ -19,7 +19,7 @@ Lengths = NDArray[np.int32]
 
 LONGEST = 10
 BLOCK_TOKENS = 1 << 18
-# Share of the filter's places that are free: how rarely a foreign n-gram is looked up in vain.
+# The filter has about 16 flags per n-gram, 2^24 at most: foreign n-grams are seldom looked up.
 _FILTER_SPACE, _FILTER_BITS = 16, 24
 # Odd constants of splitmix64.
 _LEFT = np.uint64(0x9E3779B97F4A7C15)
@@ -28,7 +28,7 @@ _SECOND = np.uint64(0x94D049BB133111EB)
 
 
 class Sought:
-    """N-grams that are looked for: `types` (sorted), `kinds` (the type of each)."""
+    """N-grams to look for: `types` are the distinct hashes, sorted; `kinds` the type of each."""
 
     def __init__(self, hashes: Hashes) -> None:
         self.types, self.kinds = np.unique(hashes, return_inverse=True)
@@ -38,7 +38,7 @@ class Sought:
         self._possible[self.types >> self._shift] = True
 
     def find(self, hashes: Hashes) -> tuple[Places, Places]:
-        """Those among `hashes` that are looked for: their numbers, and the types they are."""
+        """Which of `hashes` are among them: their indices, and their types."""
         likely = np.flatnonzero(self._possible[hashes >> self._shift])
         types = np.searchsorted(self.types, hashes[likely])
         types[types == len(self.types)] = 0
@@ -47,18 +47,18 @@ class Sought:
 
 
 @dataclass(frozen=True)
-class Met:
-    """What was found so far of a text's n-grams.
+class GramHits:
+    """Which n-grams of a text the corpus has, as far as it was read.
 
-    `types` says of each type, those of 1 token first, whether it was met; `counts` how often each
-    of 1 token was.
+    `types` says of each type, those of 1 token first, whether it was found; `counts` how often
+    each single token was.
     """
 
     types: NDArray[np.bool_]
     counts: Places
 
-    def add(self, other: "Met") -> None:
-        """Add what was found elsewhere."""
+    def add(self, other: "GramHits") -> None:
+        """Add what was found in another part of the corpus."""
         self.types[:] |= other.types
         self.counts[:] += other.counts
 
@@ -75,16 +75,15 @@ class SoughtText:
         ]
         self._firsts = np.cumsum([0, *(len(gram.types) for gram in self._grams)])
 
-    def nothing(self) -> Met:
-        """What was found before anything was read."""
+    def nothing(self) -> GramHits:
+        """No hits yet."""
         counts = np.zeros(len(self._grams[0].types), np.int64)
-        return Met(np.zeros(self._firsts[-1], np.bool_), counts)
+        return GramHits(np.zeros(self._firsts[-1], np.bool_), counts)
 
-    def look(self, stretch: TokensByDocument, owned: int, met: Met) -> None:
-        """Note what begins at the first `owned` places of a stretch, which reaches LONGEST beyond.
+    def look(self, stretch: TokensByDocument, owned: int, met: GramHits) -> None:
+        """Add the n-grams that begin at the first `owned` places; the stretch has LONGEST more.
 
-        Whoever begins a longer n-gram that is sought, begins a shorter one, too: few places are
-        left to look at after some tokens.
+        Where no n-gram of the text begins, no longer one does: few places are left after some n.
         """
         places, room, hashes = np.arange(owned), stretch.room(0, owned), GramHashes(stretch.tokens)
         for n, gram in enumerate(self._grams, start=1):
@@ -97,16 +96,16 @@ class SoughtText:
             if not len(places):
                 break
 
-    def matched(self, met: Met) -> Lengths:
-        """Length of the longest n-gram that ends with each token and that was met."""
+    def matched(self, met: GramHits) -> Lengths:
+        """Length of the longest n-gram that ends with each token and that the corpus has."""
         found = np.zeros(len(self._text), np.int32)
         for n, (starts, gram) in enumerate(zip(self._starts, self._grams, strict=True), start=1):
             right = met.types[self._firsts[n - 1] :][gram.kinds]
             found[starts[right] + n - 1] = n
         return found
 
-    def frequency(self, met: Met) -> Places:
-        """How often each token was met."""
+    def frequency(self, met: GramHits) -> Places:
+        """How often the corpus has each token."""
         counted: Places = met.counts[self._grams[0].kinds]
         return counted
 
@@ -130,7 +129,20 @@ def overlap_counts(text: TokensByDocument, matched: Lengths) -> list[Json]:
 
     `types` counts every n-gram once, `occurrences` as often as the text has it.
     """
-    return [_counted(text, matched, n) for n in range(1, LONGEST + 1)]
+    hashes, room, found = GramHashes(text.tokens), text.room(0, len(text)), []
+    for n in range(1, LONGEST + 1):
+        starts = np.flatnonzero(room >= n)
+        types, met = hashes.at(n, starts), matched[starts + n - 1] >= n
+        found.append(
+            {
+                "n": n,
+                "types": len(np.unique(types)),
+                "types_seen": len(np.unique(types[met])),
+                "occurrences": len(starts),
+                "occurrences_seen": int(met.sum()),
+            }
+        )
+    return found
 
 
 def seen(text: TokensByDocument, matched: Lengths, n: int) -> NDArray[np.bool_]:
@@ -143,45 +155,30 @@ def seen(text: TokensByDocument, matched: Lengths, n: int) -> NDArray[np.bool_]:
     return result & (text.room(0, len(text)) >= n)
 
 
-def _counted(text: TokensByDocument, matched: Lengths, n: int) -> Json:
-    hashes = gram_hashes(text.tokens, n)
-    starts = np.flatnonzero(text.room(0, len(hashes)) >= n)
-    met = matched[starts + n - 1] >= n
-    return {
-        "n": n,
-        "types": len(np.unique(hashes[starts])),
-        "types_seen": len(np.unique(hashes[starts[met]])),
-        "occurrences": len(starts),
-        "occurrences_seen": int(met.sum()),
-    }
-
-
 class GramHashes:
     """Hashes of a text's n-grams, each made of those of its halves."""
 
     def __init__(self, tokens: NDArray[np.int32]) -> None:
         self._tokens = tokens
-        self._whole: dict[int, Hashes] = {}
+        self._whole = {1: mixed(tokens.astype(np.uint64) + _LEFT)}
 
     def whole(self, n: int) -> Hashes:
         """Hash of the n tokens from each place on, as many as there are whole n-grams."""
         if n not in self._whole:
-            self._whole[n] = self._made(n)
+            half, count = n // 2, max(0, len(self._tokens) - n + 1)
+            self._whole[n] = self._joined(n, slice(count), slice(half, half + count))
         return self._whole[n]
 
     def at(self, n: int, places: Places) -> Hashes:
         """Hash of the n tokens from some places on."""
-        half = n // 2
-        if not half or n <= LONGEST // 2:
+        # Short ones are parts of longer ones, and needed everywhere.
+        if n <= LONGEST // 2:
             return self.whole(n)[places]
-        return mixed(self.whole(half)[places] * _LEFT + self.whole(n - half)[places + half])
+        return self._joined(n, places, places + n // 2)
 
-    def _made(self, n: int) -> Hashes:
-        if n == 1:
-            return mixed(self._tokens.astype(np.uint64) + _LEFT)
-        half, count = n // 2, max(0, len(self._tokens) - n + 1)
-        rest = self.whole(n - half)[half : half + count]
-        return mixed(self.whole(half)[:count] * _LEFT + rest)
+    def _joined(self, n: int, left: Places | slice, right: Places | slice) -> Hashes:
+        half = n // 2
+        return mixed(self.whole(half)[left] * _LEFT + self.whole(n - half)[right])
 
 
 def gram_hashes(tokens: NDArray[np.int32], n: int) -> Hashes:

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from retomaton_dist.analysis import ngrams
 from retomaton_dist.analysis.documents import TokensByDocument, document_at
 from retomaton_dist.analysis.ngrams import Lengths, Sought, gram_hashes
-from retomaton_dist.analysis.runs import Runs
-from retomaton_dist.analysis.sequences import Decode
+from retomaton_dist.analysis.runs import Decode, Runs
+from retomaton_dist.engine.scores import Scores
 from retomaton_dist.storage.canonical import Json
 from retomaton_dist.storage.corpus import Corpus
 
@@ -82,8 +82,7 @@ def _longest_at(passage: NDArray[np.int32], place: int, corpus: Corpus, begin: i
 
 def longest_passage(
     captured: Runs,
-    document: NDArray[np.int32],
-    position: NDArray[np.int32],
+    scores: Scores,
     matched: Lengths,
     text: Corpus,
     corpus: Corpus,
@@ -98,8 +97,8 @@ def longest_passage(
         return None
     run = int(captured.lengths.argmax())
     row, length = int(captured.firsts[run]), int(captured.lengths[run])
-    number = int(document[row])
-    first = text.first_token(number) + text.lead + int(position[row])
+    number = int(scores.document[row])
+    first = text.first_token(number) + text.lead + int(scores.position[row])
     inside = np.minimum(matched[row : row + length], np.arange(1, length + 1))
     shared = int(inside.max())
     passage = text.tokens[first : first + length]

@@ -4,7 +4,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from retomaton_dist.analysis.analyse import Analysis, Shared
+from retomaton_dist.analysis.analyse import Analysis
 from retomaton_dist.errors import NotAStore
 from retomaton_dist.evaluation.duplicates import read_duplicates
 from retomaton_dist.evaluation.overlap import KeptOverlap
@@ -62,9 +62,14 @@ def _analyse(evaluation: Evaluation, listed: Shortlist) -> None:
         return
     scores = listed.scores
     places = kept.places(text, scores.document, scores.position)
-    shared = Shared(kept.matched[places], kept.frequency[places])
-    duplicates = read_duplicates(evaluation.path)
-    found = Analysis(scores, text.corpus(), store.corpus(), shared, duplicates)
+    found = Analysis(
+        scores,
+        text.corpus(),
+        store.corpus(),
+        longest=kept.matched[places],
+        frequency=kept.frequency[places],
+        duplicates=read_duplicates(evaluation.path),
+    )
     tokenized = store.stage("tokenize").facts
     facts = {
         "corpus": {name: tokenized[name] for name in ("sources", "first_source")},

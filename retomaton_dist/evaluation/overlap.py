@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from retomaton_dist.analysis import ngrams
 from retomaton_dist.analysis.documents import TokensByDocument, document_at
 from retomaton_dist.analysis.duplicates import Mask, SoughtDocuments
-from retomaton_dist.analysis.ngrams import LONGEST, Met, SoughtText
+from retomaton_dist.analysis.ngrams import LONGEST, GramHits, SoughtText
 from retomaton_dist.stages.runner import Done
 from retomaton_dist.stages.stretches import StretchPlan, StretchWorker
 from retomaton_dist.storage import canonical, columns
@@ -149,7 +149,7 @@ class OverlapWorker(StretchWorker):
         return document_at(self.corpus, place - 1) + 1
 
 
-def write_part(folder: Path, unit: int, met: Met, same: Mask) -> dict[str, FileDigest]:
+def write_part(folder: Path, unit: int, met: GramHits, same: Mask) -> dict[str, FileDigest]:
     """Write what a unit has found; return the files, relative to the folder."""
     flags = np.packbits(np.concatenate([met.types, same]))
     named: Named = {
@@ -162,12 +162,12 @@ def write_part(folder: Path, unit: int, met: Met, same: Mask) -> dict[str, FileD
     }
 
 
-def read_part(folder: Path, unit: int, like: Met, documents: int) -> tuple[Met, Mask]:
+def read_part(folder: Path, unit: int, like: GramHits, documents: int) -> tuple[GramHits, Mask]:
     """What `write_part` wrote: of n-grams, as many as in `like`, and of documents."""
     packed = _column(folder / f"unit-{unit:05d}.met.arrow", np.uint8)
     counts = _column(folder / f"unit-{unit:05d}.counts.arrow", np.int64)
     flags = np.unpackbits(packed, count=len(like.types) + documents).astype(np.bool_)
-    return Met(flags[: len(like.types)], counts), flags[len(like.types) :]
+    return GramHits(flags[: len(like.types)], counts), flags[len(like.types) :]
 
 
 def _column(path: Path, dtype: type) -> NDArray[Any]:

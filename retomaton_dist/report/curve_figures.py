@@ -1,11 +1,13 @@
-"""Figures of curves: perplexity, tau, clusterings, wall-clock."""
+"""Figures of curves: perplexity, tau, clusterings, wall-clock.
+
+Each returns the facts that its caption needs, or None if there is nothing to draw.
+"""
 
 from pathlib import Path
 
 from retomaton_dist.report.drawing import (
     FADING,
     FOSS,
-    about_bands,
     clustering_style,
     curve_style,
     draw_alone,
@@ -21,12 +23,13 @@ from retomaton_dist.report.folder import EvaluationFiles
 from retomaton_dist.report.headline import matched
 from retomaton_dist.report.names import clustering_name, curve_name, method_name, short
 from retomaton_dist.report.rows import LM, by_clustering, curves, full_retrieval, main_curves
+from retomaton_dist.storage.canonical import Json
 
 # What is compared with others and not with a baseline, and up to where ratios are drawn.
 AT_RANDOM, HIGHEST_RATIO = "retomaton+random", 1.25
 
 
-def draw_curves(evaluation: EvaluationFiles, path: Path) -> str | None:
+def draw_curves(evaluation: EvaluationFiles, path: Path) -> Json | None:
     """Perplexity against FoSS: every method, with the main clustering and without."""
     found = main_curves(evaluation.rows)
     if not found:
@@ -45,10 +48,10 @@ def draw_curves(evaluation: EvaluationFiles, path: Path) -> str | None:
         axes.set(xlabel=FOSS, ylabel="perplexity per token")
         axes.set_title("Perplexity against saved searches: lower and further right is better")
         finish(axes)
-    return f"Perplexity per token against the fraction of saved searches. {about_bands(banded)}"
+    return {"bands": banded}
 
 
-def draw_ratio(evaluation: EvaluationFiles, path: Path) -> str | None:
+def draw_ratio(evaluation: EvaluationFiles, path: Path) -> Json | None:
     """Perplexity as a ratio to the matched baseline's at FoSS 0, with intervals of the ratio."""
     found = {
         curve: [row for row in points if row.against is not None]
@@ -75,19 +78,10 @@ def draw_ratio(evaluation: EvaluationFiles, path: Path) -> str | None:
         axes.set_ylim(top=min(axes.get_ylim()[1], HIGHEST_RATIO))
         axes.set_title("Against the matched baseline, on the same documents: below 1 is better")
         finish(axes)
-    about = (
-        "Bands are 95 % intervals of the ratio, over the same documents for both: a curve whose "
-        "band is below 1 is better than its baseline."
-    )
-    known = about if any(banded) else "Intervals are not known; they need several documents."
-    pairs = "; ".join(f"{', '.join(names)}: {baseline}" for baseline, names in baselines.items())
-    return (
-        f"Perplexity as a ratio to that of the matched baseline at FoSS 0 ({pairs}). {known} "
-        f"Curves that rise above {HIGHEST_RATIO:g} are cut off."
-    )
+    return {"bands": any(banded), "baselines": baselines, "highest": HIGHEST_RATIO}
 
 
-def draw_tau(evaluation: EvaluationFiles, path: Path) -> str | None:
+def draw_tau(evaluation: EvaluationFiles, path: Path) -> Json | None:
     """FoSS and perplexity against tau, with tau's values evenly spaced."""
     alone = [row for row in evaluation.rows if row.sigma is None and row.share is None]
     walked = [row for row in alone if row.tau is not None]
@@ -112,10 +106,10 @@ def draw_tau(evaluation: EvaluationFiles, path: Path) -> str | None:
             axes.tick_params(axis="x", labelrotation=45 if len(grid) > 10 else 0)
             draw_grid(axes)
         draw_legend(right)
-    return "FoSS and perplexity for each tau. Methods that share a walk share its line on the left."
+    return {}
 
 
-def draw_ablation(evaluation: EvaluationFiles, path: Path) -> str | None:
+def draw_ablation(evaluation: EvaluationFiles, path: Path) -> Json | None:
     """Plain RetoMaton with every clustering."""
     found = {
         curve.clustering or "": points for curve, points in by_clustering(evaluation.rows).items()
@@ -136,10 +130,10 @@ def draw_ablation(evaluation: EvaluationFiles, path: Path) -> str | None:
         axes.set(xlabel=FOSS, ylabel="perplexity per token")
         axes.set_title("RetoMaton with each clustering")
         finish(axes)
-    return f"Perplexity of RetoMaton against FoSS, by clustering. {about_bands(banded)}"
+    return {"bands": banded}
 
 
-def draw_wall_clock(evaluation: EvaluationFiles, path: Path) -> str | None:
+def draw_wall_clock(evaluation: EvaluationFiles, path: Path) -> Json | None:
     """Saved retrieval time against FoSS with y = x, and the whole wall-clock beside it."""
     timed = [row for row in evaluation.rows if row.seconds is not None]
     whole = full_retrieval(timed)
@@ -167,7 +161,4 @@ def draw_wall_clock(evaluation: EvaluationFiles, path: Path) -> str | None:
             axes.set_xlim(-0.03, 1.03)
             draw_grid(axes)
         draw_legend(left)
-    return (
-        "Left: share of kNN-LM's time beyond the LM's forward pass that is saved; on the dotted "
-        "line, as much time is saved as searches. Right: the whole wall-clock."
-    )
+    return {}

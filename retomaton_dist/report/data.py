@@ -11,6 +11,7 @@ from retomaton_dist.report import names, tables
 from retomaton_dist.report.folder import EvaluationFiles
 from retomaton_dist.report.headline import result_sentences
 from retomaton_dist.report.render import Figure, Table, shorten
+from retomaton_dist.report.rows import full_retrieval
 from retomaton_dist.storage.canonical import Json
 
 LONGEST_PASSAGE = 4000
@@ -137,8 +138,10 @@ def _ablation(evaluation: EvaluationFiles) -> Json | None:
 
 def _wall_clock(evaluation: EvaluationFiles) -> Json | None:
     """Points that were run alone, or else the one pass that served them all."""
-    alone, together = tables.seconds_table(evaluation.rows), evaluation.results.get("seconds")
-    return {"alone": alone, "together": together} if alone or together else None
+    alone = [row for row in evaluation.rows if row.seconds is not None]
+    together, whole = evaluation.results.get("seconds"), full_retrieval(alone)
+    known = {"alone": alone, "together": together, "whole": whole}
+    return known if alone or together else None
 
 
 def _runs(evaluation: EvaluationFiles) -> Json | None:
@@ -236,11 +239,7 @@ _SECTIONS: tuple[tuple[str, str, Callable[[EvaluationFiles], Json | None]], ...]
     ("passage", "The longest captured passage and its source", _passage),
     ("calibration", "Calibration", _calibration),
     ("adaptret", "What AdaptRet's training cost", _adaptret),
-    (
-        "points",
-        "All points",
-        lambda evaluation: {"rows": tables.points_table(evaluation.rows)},
-    ),
+    ("points", "All points", lambda evaluation: {"rows": evaluation.rows}),
     ("caps", "How often caps were hit", _caps),
     ("repeat", "To repeat this: settings, versions and fingerprints", _repeat),
     ("words", "What the words mean", lambda _: {}),

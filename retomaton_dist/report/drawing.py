@@ -5,6 +5,7 @@ A method looks the same in every figure.
 
 import contextlib
 import io
+import itertools
 import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -35,8 +36,10 @@ _METHODS = {
     "retomaton+suffix+lambda": ("#661100", "X"),
 }
 _OTHERS = (("#44403c", "<"), ("#882255", ">"), ("#117733", "8"), ("#332288", "h"))
-_CLUSTERINGS = ("#0072B2", "#CC3311", "#117733", "#AA4499", "#997700", "#332288")
-_CLUSTERING_MARKERS = "os^Pv*"
+_CLUSTERINGS = (
+    *(("#0072B2", "o"), ("#CC3311", "s"), ("#117733", "^")),
+    *(("#AA4499", "P"), ("#997700", "v"), ("#332288", "*")),
+)
 _NONE = ("#56B4E9", "D")
 # Height of a line of a legend, and how many of them a figure has room for as it is.
 LINE_INCHES, FREE_LINES = 0.22, 3
@@ -67,31 +70,23 @@ def drawing(
 
 def curve_style(curve: Curve, methods: Sequence[str]) -> dict[str, Any]:
     """How a curve is drawn beside other `methods`; without clustering: dashes, open markers."""
-    method, clustering = curve
     unknown = [name for name in dict.fromkeys(methods) if name not in _METHODS]
-    if method in _METHODS:
-        colour, marker = _METHODS[method]
-    else:
-        colour, marker = _OTHERS[unknown.index(method) % len(_OTHERS)]
-    style = _style(colour, marker, _BACK_TO_FRONT.get(method, 3))
-    if clustering != "none":
-        return style
-    return {**style, "linestyle": (0, (4, 2)), "markerfacecolor": "white"}
+    others = dict(zip(unknown, itertools.cycle(_OTHERS), strict=False))
+    looks = (_METHODS | others)[curve.method]
+    return _style(*looks, curve.clustering, _BACK_TO_FRONT.get(curve.method, 3))
 
 
 def clustering_style(clustering: str, clusterings: Sequence[str]) -> dict[str, Any]:
     """How a clustering is drawn beside other `clusterings`."""
-    if clustering == "none":
-        style = _style(*_NONE, 3)
-        return {**style, "linestyle": (0, (4, 2)), "markerfacecolor": "white"}
-    place = [name for name in clusterings if name != "none"].index(clustering)
-    colour = _CLUSTERINGS[place % len(_CLUSTERINGS)]
-    return _style(colour, _CLUSTERING_MARKERS[place % len(_CLUSTERING_MARKERS)], 3)
+    real = [name for name in clusterings if name != "none"]
+    looks = dict(zip(real, itertools.cycle(_CLUSTERINGS), strict=False))
+    return _style(*looks.get(clustering, _NONE), clustering)
 
 
-def _style(colour: str, marker: str, order: int) -> dict[str, Any]:
+def _style(colour: str, marker: str, clustering: str | None, order: int = 3) -> dict[str, Any]:
     shape = {"color": colour, "marker": marker, "markersize": 5.5, "markeredgewidth": 1.3}
-    return {**shape, "linewidth": 1.8, "zorder": order}
+    dashed = {"linestyle": (0, (4, 2)), "markerfacecolor": "white"} if clustering == "none" else {}
+    return {**shape, "linewidth": 1.8, "zorder": order, **dashed}
 
 
 def draw_lines(axes: Any, styled: Sequence[Styled]) -> bool:
@@ -123,13 +118,6 @@ def draw_band(
         low, high = zip(*known, strict=True)
         axes.fill_between(foss, low, high, color=colour, alpha=0.1, linewidth=0)
     return len(known) == len(foss)
-
-
-def about_bands(shown: bool) -> str:
-    """What a caption says about the intervals."""
-    if shown:
-        return "Bands are 95 % intervals over documents."
-    return "Intervals over documents are not drawn here: wider than the figure, or not known."
 
 
 def draw_alone(axes: Any, perplexity: float, drawn: Sequence[Sequence[Row]]) -> None:

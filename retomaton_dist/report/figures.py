@@ -39,7 +39,7 @@ _FAR = 60.0
 _ENOUGH = 20
 
 
-def draw_runs(evaluation: EvaluationFiles, path: Path) -> str | None:
+def draw_runs(evaluation: EvaluationFiles, path: Path) -> Json | None:
     """Histogram of the lengths of search-free runs."""
     runs: Json = evaluation.analysis.get("runs") or {}
     if not runs.get("lengths"):
@@ -60,10 +60,10 @@ def draw_runs(evaluation: EvaluationFiles, path: Path) -> str | None:
         axes.set(xlabel="length of the run in tokens", ylabel="% of runs")
         axes.set_title(f"{percent(share)} of the tokens are in runs longer than 1")
         draw_grid(axes, "y")
-    return "Lengths of search-free runs: the tokens that one search serves, its own included."
+    return {}
 
 
-def draw_overlap(evaluation: EvaluationFiles, path: Path) -> str | None:
+def draw_overlap(evaluation: EvaluationFiles, path: Path) -> Json | None:
     """How much of the text's n-grams the corpus has."""
     found: Sequence[Json] = evaluation.analysis.get("overlap") or []
     if not found:
@@ -81,7 +81,7 @@ def draw_overlap(evaluation: EvaluationFiles, path: Path) -> str | None:
         axes.set(xlabel="n", ylabel="% that the corpus has, too", ylim=(0, 103))
         axes.set_title("n-grams of the text that appear in the corpus")
         finish(axes)
-    return "Share of the text's n-grams that the corpus has: of distinct ones and of occurrences."
+    return {}
 
 
 def plot_state_sizes(tally: Mapping[int, int], median: float, title: str, path: Path) -> None:
@@ -101,28 +101,22 @@ def plot_state_sizes(tally: Mapping[int, int], median: float, title: str, path: 
         axes.legend(frameon=False)
 
 
-def draw_gains(evaluation: EvaluationFiles, path: Path, method: str) -> str | None:
+def draw_gains(evaluation: EvaluationFiles, path: Path, method: str) -> Json | None:
     """A panel per grouping; in each, the change of every group at every point of the method."""
     gains = [one for one in evaluation.analysis.get("gains") or [] if one["method"] == method]
     found = groupings_of(gains)
     if not found:
         return None
-    against = method_name(gains[0]["against"]["method"])
     with drawing(path, panels=3, size=(13.5, 8.4), rows=-(-len(found) // 3)) as panels:
         for axes, title in zip(panels, found, strict=False):
             _draw_groups(axes, gains, title)
         for axes in panels[len(found) :]:
             axes.set_axis_off()
         draw_legend(panels[0])
-    return (
-        f"Change of the perplexity of {method_name(method)} against {against}, by groups of "
-        "tokens: on green ground the method is better, on red ground it is worse. A match is the "
-        "longest n-gram that the corpus has and that ends before, or with, the token. Bars are "
-        f"95 % intervals over documents; what is beyond {_FAR:.0f} % is drawn at the edge."
-    )
+    return {"far": _FAR}
 
 
-def draw_reliability(evaluation: EvaluationFiles, path: Path) -> str | None:
+def draw_reliability(evaluation: EvaluationFiles, path: Path) -> Json | None:
     """What probability the LM's favourite was given, against how often it came."""
     found = evaluation.results.get("reliability") or []
     least = [one for one in found if one["method"] == "lm" or one["foss"] == _least(found, one)]
@@ -141,11 +135,7 @@ def draw_reliability(evaluation: EvaluationFiles, path: Path) -> str | None:
         axes.set_title("The LM's favourite token: below the dotted line, too much was promised")
         draw_grid(axes)
         draw_legend(axes)
-    return (
-        "Positions in bins by what probability a method gives the LM's favourite token, and how "
-        f"often that token came. Bins of fewer than {_ENOUGH} positions are left out; methods are "
-        "shown where they search most."
-    )
+    return {"enough": _ENOUGH}
 
 
 def _least(found: Sequence[Json], one: Json) -> float:
@@ -184,7 +174,7 @@ def _changes(one: Json) -> tuple[float, ...]:
     return tuple(max(-_FAR, min(100 * (ratio - 1), _FAR)) for ratio in (low, one["ratio"], high))
 
 
-_FIGURES: Mapping[str, Callable[[EvaluationFiles, Path], str | None]] = {
+_FIGURES: Mapping[str, Callable[[EvaluationFiles, Path], Json | None]] = {
     "curves": draw_curves,
     "ratio": draw_ratio,
     "tau": draw_tau,
@@ -202,9 +192,9 @@ def draw_figures(evaluation: EvaluationFiles, out: Path) -> dict[str, Figure]:
     made: dict[str, Figure] = {}
     for name, draw in _FIGURES.items():
         path = f"{FOLDER}/{name}.png"
-        caption = draw(evaluation, out / path)
-        if caption is None:
+        facts = draw(evaluation, out / path)
+        if facts is None:
             (out / path).unlink(missing_ok=True)
         else:
-            made[name] = Figure(path, caption)
+            made[name] = Figure(path, facts)
     return made

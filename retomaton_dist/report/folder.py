@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from retomaton_dist.errors import BadInput, DamagedStore
-from retomaton_dist.report.rows import Row, read_row
+from retomaton_dist.report.rows import PARTS, Row, read_row
 from retomaton_dist.storage import canonical
 from retomaton_dist.storage.canonical import Json
 
@@ -37,7 +37,7 @@ _SHAPES: dict[str, Any] = {
         "positions": int,
         "documents": int,
         "words?": int,
-        "seconds?": dict.fromkeys(("lm", "search", "walk", "rest", "total"), _NUMBER),
+        "seconds?": dict.fromkeys(PARTS, _NUMBER),
         "caps?": {"*": int},
         "recalibrated?": [
             {

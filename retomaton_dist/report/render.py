@@ -16,6 +16,7 @@ from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from retomaton_dist.report import names
+from retomaton_dist.report.rows import PARTS
 from retomaton_dist.storage import files
 
 _HERE = "retomaton_dist.report"
@@ -43,10 +44,10 @@ class Table:
 
 @dataclass(frozen=True)
 class Figure:
-    """A picture, by its path relative to the page, and what is seen on it."""
+    """A picture, by its path relative to the page, and facts that its caption needs."""
 
     path: str
-    caption: str
+    facts: Mapping[str, Any]
 
 
 def write_pages(out: Path, body: str, data: Mapping[str, Any], package: str = _HERE) -> Path:
@@ -85,8 +86,10 @@ def environment(language: Literal["html", "md"], folder: Path, package: str = _H
         "number": names.number,
         "percent": names.percent,
         "point": names.point_name,
+        "seconds": lambda found: [names.number(found[part]) for part in PARTS],
         "share_of": names.share_of,
         "short": names.short,
+        "filled": filled,
         "by_factor": lambda pairs: dict(map(tuple, pairs)),
         "slug": lambda title: re.sub(r"[^\w-]", "", title.lower().replace(" ", "-")),
         "verbatim": Verbatim,
@@ -101,6 +104,17 @@ def environment(language: Literal["html", "md"], folder: Path, package: str = _H
     }
     made.globals["write"] = made.get_template(f"blocks.{language}").module
     return made
+
+
+def filled(header: Sequence[str], rows: Sequence[Sequence[Cell]], texts: int) -> Table:
+    """A table without the columns of numbers that hold nothing but dashes."""
+    kept = [
+        column
+        for column in range(len(header))
+        if column < texts or any(row[column] != names.DASH for row in rows)
+    ]
+    body = [[row[column] for column in kept] for row in rows]
+    return Table(tuple(header[column] for column in kept), body, texts)
 
 
 def visible(text: str, lines: bool = False) -> str:

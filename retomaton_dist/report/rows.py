@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 from retomaton_dist.errors import DamagedStore
 
 Interval = tuple[float, float]
+# What wall-clock is split into.
+PARTS = ("lm", "search", "walk", "rest", "total")
 
 
 class Curve(NamedTuple):
@@ -124,7 +126,7 @@ def _interval(value: Any) -> Interval:
 
 
 def _seconds(value: Any) -> dict[str, float]:
-    return {name: float(value[name]) for name in ("lm", "search", "walk", "rest", "total")}
+    return {name: float(value[name]) for name in PARTS}
 
 
 def _or_none(read: Any) -> Any:

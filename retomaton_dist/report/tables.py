@@ -2,7 +2,8 @@
 
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from retomaton_dist.report import names
@@ -15,11 +16,10 @@ from retomaton_dist.report.headline import (
     targets,
 )
 from retomaton_dist.report.render import Cell, Table, Verbatim, shorten
-from retomaton_dist.report.rows import KNNLM, LM, Curve, Row, by_clustering, curves, full_retrieval
+from retomaton_dist.report.rows import KNNLM, LM, Curve, Row, by_clustering, curves
 
 SHOWN_FOSS = (0.0, 0.5)
 LONGEST_FACT = 400
-_PARTS = ("lm", "search", "walk", "rest", "total")
 _AIMS = {
     "knnlm": "kNN-LM at FoSS 0",
     "knnlm+wide": "kNN-LM of as many candidates at FoSS 0",
@@ -52,40 +52,6 @@ def headline_table(rows: Sequence[Row]) -> Table:
     return Table(header, body, texts=2)
 
 
-def points_table(rows: Sequence[Row]) -> Table:
-    """Every point of every curve; columns that no point has anything for are left out."""
-    columns: dict[str, Callable[[Row], str]] = {
-        "method": lambda row: names.method_name(row.method),
-        "clustering": lambda row: names.clustering_name(row.clustering),
-        "tau": lambda row: names.short(row.tau),
-        "sigma": lambda row: names.short(row.sigma),
-        "share of restarts": lambda row: names.short(row.share),
-        "FoSS": lambda row: names.number(row.foss, 3),
-        "searches": lambda row: f"{row.searches:,}",
-        "perplexity": lambda row: names.number(row.perplexity),
-        "95 % interval": lambda row: names.interval(row.interval),
-        "per word": lambda row: names.number(row.perplexity_per_word),
-        "95 % interval of it": lambda row: names.interval(row.interval_per_word),
-        "matched baseline": lambda row: names.method_name(
-            row.baseline if row.against is not None else None
-        ),
-        "ratio to it": lambda row: names.number(row.against, 3),
-        "95 % interval of the ratio": lambda row: names.interval(row.against_interval, 3),
-        "ratio to kNN-LM": lambda row: names.number(row.against_knnlm, 3),
-        "lambda": lambda row: names.short(row.lambda_),
-        "temperature": lambda row: names.short(row.temperature),
-        "pointer weight": lambda row: names.short(row.pointer_weight),
-        "FoSS as the authors count": lambda row: names.number(row.reference_foss, 3),
-    }
-    cells = {name: [write(row) for row in rows] for name, write in columns.items()}
-    kept = {
-        name: column
-        for name, column in cells.items()
-        if name == "clustering" or {*column} != {names.DASH}
-    }
-    return Table(tuple(kept), [*zip(*kept.values(), strict=True)], texts=2)
-
-
 def ablation_table(rows: Sequence[Row], automata: Mapping[str, Any]) -> Table:
     """Plain RetoMaton by clustering; `automata` are their facts, as far as they are known."""
     found, plain = curves(rows), by_clustering(rows)
@@ -110,27 +76,6 @@ def ablation_table(rows: Sequence[Row], automata: Mapping[str, Any]) -> Table:
     return Table(header, body)
 
 
-def seconds_table(rows: Sequence[Row]) -> Table | None:
-    """Wall-clock of each point that was run alone, and how much of the retrieval it saved."""
-    whole = full_retrieval(rows)
-    body = []
-    for row in rows:
-        if row.seconds is None:
-            continue
-        spared = whole and row.retrieval is not None and row.method != "lm"
-        saved = 1 - (row.retrieval or 0) / whole if whole and spared else None
-        place = [names.short(row.tau), names.short(row.sigma), names.number(row.foss, 3)]
-        parts = [names.number(row.seconds[part]) for part in _PARTS]
-        body.append([*_curve_cells(row.curve), *place, *parts, names.percent(saved)])
-    header = ("method", "clustering", "tau", "sigma", "FoSS", *_PARTS, "retrieval saved")
-    return Table(header, body, texts=2) if body else None
-
-
-def pass_table(seconds: Mapping[str, float]) -> Table:
-    """Wall-clock of one pass that served all points."""
-    return Table(_PARTS, [[names.number(seconds[part]) for part in _PARTS]], texts=0)
-
-
 def caps_table(caps: Mapping[str, int], positions: int) -> Table:
     """How often each walk hit each cap: `caps` counts by "walk.cap"."""
     walks = {key.rpartition(".")[0] for key in caps}
@@ -152,7 +97,7 @@ def constants_table(methods: Mapping[str, Any]) -> Table:
         for method, calibrated in methods.items()
         for where, facts in _innermost(calibrated)
     ]
-    usual = {"lambda": None, "temperature": None, "pointer_weight": None}
+    usual = ("lambda", "temperature", "pointer_weight")
     known = [*dict.fromkeys([*usual, *(name for _, _, facts in found for name in facts)])]
     body = [
         [
@@ -175,7 +120,8 @@ def _innermost(facts: Mapping[str, Any], where: tuple[str, ...] = ()) -> list[An
     found = [(where, plain)] if plain else []
     for name, inner in facts.items():
         if isinstance(inner, dict) and name != "thresholds":
-            shown = f"sigma {name}" if _is_number(name) else name
+            # A clustering comes first, whatever its name.
+            shown = re.sub(r"^(inf|[\d.]+)$", r"sigma \1", name) if where else name
             found += _innermost(inner, (*where, shown))
     return found
 
@@ -252,11 +198,3 @@ def _fact(value: Any) -> str:
     if value is None:
         return names.DASH
     return f"{value:.6g}" if isinstance(value, float) else f"{value:,}"
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True

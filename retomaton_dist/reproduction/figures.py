@@ -33,11 +33,11 @@ def draw_compared(paper: Sequence[Row], ours: Sequence[Row], out: Path, name: st
         for axes, rows, title in zip(panels, (paper, ours), ("the paper", "here"), strict=True):
             _draw_curves(axes, main_curves(rows), title)
         draw_legend(panels[1])
-    return Figure(
-        path,
+    caption = (
         "Perplexity against saved searches, in the paper and here. The scales differ: texts, "
-        "tokens and language models are others.",
+        "tokens and language models are others."
     )
+    return Figure(path, {"caption": caption})
 
 
 def _draw_curves(axes: Any, found: Mapping[Curve, Sequence[Row]], title: str) -> None:
@@ -79,7 +79,8 @@ def draw_clusterings(paper: Sequence[Row], ours: Sequence[Row], out: Path, name:
             axes.set(xlabel=FOSS, ylabel="perplexity", title=title)
             axes.legend(frameon=False, fontsize=8)
             draw_grid(axes)
-    return Figure(path, "RetoMaton by clustering, in the paper and here. The scales differ.")
+    caption = "RetoMaton by clustering, in the paper and here. The scales differ."
+    return Figure(path, {"caption": caption})
 
 
 def _order(name: str) -> tuple[bool, int]:
@@ -113,4 +114,5 @@ def draw_saved_time(rows: Sequence[Row], out: Path) -> Figure | None:
         axes.set(xlabel=FOSS, ylabel="fraction of kNN-LM's wall-clock that is saved")
         draw_grid(axes)
         draw_legend(axes)
-    return Figure(path, "Wall-clock saved against searches saved, relative to kNN-LM.")
+    caption = "Wall-clock saved against searches saved, relative to kNN-LM."
+    return Figure(path, {"caption": caption})

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from retomaton_dist.analysis.analyse import Analysis, Shared
+from retomaton_dist.analysis.analyse import Analysis
 from retomaton_dist.analysis.documents import TokensByDocument
 from retomaton_dist.analysis.ngrams import longest_matches
 from retomaton_dist.engine.scores import Scores
@@ -50,7 +50,7 @@ def shared(scores, text, corpus):
     whole = TokensByDocument.of_stretch(text, 0, len(text.tokens))
     other = TokensByDocument.of_stretch(corpus, 0, len(corpus.tokens))
     places = whole.bounds[scores.document] + text.lead + scores.position
-    return Shared(longest_matches(whole, other)[places], np.ones(len(places), np.int64))
+    return longest_matches(whole, other)[places], np.ones(len(places), np.int64)
 
 
 def spelled(tokens):
@@ -69,7 +69,7 @@ def made(request, tmp_path):
 
 def analysed(made):
     text, corpus, searched, scores = made
-    found = Analysis(scores, text, corpus, shared(scores, text, corpus), {})
+    found = Analysis(scores, text, corpus, *shared(scores, text, corpus), {})
     walk = found.walk("kmeans@4", searched, np.full(len(scores), -0.5), spelled)
     return {**walk, "overlap": found.overlap}
 
@@ -114,7 +114,7 @@ def test_a_walk_that_always_searches_captures_nothing(tmp_path):
     text = opened(tmp_path / "text", TEXT, make.PREFIX)
     scores = scored(tmp_path / "scores.parquet", text, np.ones(text.entries, np.bool_))
     searched = scores.searched("kmeans@4")
-    found = Analysis(scores, text, text, shared(scores, text, text), {}).walk(
+    found = Analysis(scores, text, text, *shared(scores, text, text), {}).walk(
         "kmeans@4", searched, np.zeros(len(scores)), spelled
     )
     assert found["passage"] is None
@@ -127,7 +127,7 @@ def test_a_passage_that_shares_no_token_with_the_corpus_has_no_source(tmp_path):
     corpus = opened(tmp_path / "corpus", [[1, 2]], make.PREFIX)
     scores = scored(tmp_path / "scores.parquet", text, np.array([True, False, False]))
     searched = scores.searched("kmeans@4")
-    made = Analysis(scores, text, corpus, shared(scores, text, corpus), {})
+    made = Analysis(scores, text, corpus, *shared(scores, text, corpus), {})
     found = made.walk("kmeans@4", searched, np.zeros(3), spelled)
     passage = found["passage"]
     assert (passage["tokens"], passage["source"]) == (2, None)

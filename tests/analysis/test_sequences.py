@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retomaton_dist.analysis.sequences import SHOWN, free_starts, most_probable
+from retomaton_dist.analysis.runs import SHOWN, free_starts, most_probable
 from tests.analysis.oracle import joined
 
 TEXTS = st.lists(st.lists(st.integers(0, 2), max_size=15), min_size=1, max_size=4)

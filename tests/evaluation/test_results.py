@@ -8,11 +8,12 @@ import pyarrow as pa
 import pytest
 
 from retomaton_dist.api.evaluate import run_report
-from retomaton_dist.calibration import calibration
+from retomaton_dist.calibration.calibration import Calibration
 from retomaton_dist.cli import main
 from retomaton_dist.errors import DamagedStore, NotAStore
 from retomaton_dist.evaluation.results import Evaluation, results_table
 from retomaton_dist.methods.method import Calibrated
+from retomaton_dist.settings import WalkSettings
 from retomaton_dist.storage import canonical
 
 TEXT = {"documents": 12, "positions": 1000, "words": 300, "caps": {}, "temperatures": [8.0]}
@@ -51,7 +52,7 @@ def folder(tmp_path):
     canonical.write(made / "settings.json", SETTINGS)
     canonical.write(made / "results.json", {"rows": ROWS})
     found = {"lm": Calibrated({}, {}), "knnlm": Calibrated({"lambda": 0.5}, {})}
-    calibration.keep(made, found, {})
+    Calibration("", found, None, (), ("kmeans",), WalkSettings(), None, None, None).write(made)
     return made
 
 

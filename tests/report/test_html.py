@@ -20,7 +20,7 @@ BLOCKS = {
     "table": ("{{ write.table(table) }}", [*TABLE, "code"]),
     "columns": ("{{ write.columns([text], [['a']]) }}", TABLE),
     "cell": ("{{ write.cell('td', text, true) }}", ["td"]),
-    "figure": ("{{ write.figure(figure) }}", ["figure", "img", "figcaption"]),
+    "figure": ("{{ write.figure(figure, text) }}", ["figure", "img", "figcaption"]),
     "passage": ("{{ write.passage(text) }}", ["pre"]),
 }
 
@@ -29,7 +29,7 @@ def page(folder, template):
     (folder / "picture.png").write_bytes(b"png")
     said = environment("html", folder).from_string(template)
     table = Table(("a",), [[Verbatim(HOSTILE)]])
-    return Page(said.render(text=HOSTILE, table=table, figure=Figure("picture.png", HOSTILE)))
+    return Page(said.render(text=HOSTILE, table=table, figure=Figure("picture.png", {})))
 
 
 @pytest.mark.parametrize("name", BLOCKS)
