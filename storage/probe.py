@@ -79,7 +79,8 @@ class FolderSeen:
 def probing(store: Path) -> Iterator[FolderProbe]:
     """Put a probe where a store is or would be, for the block."""
     place = store.absolute()
-    folder = place if place.is_dir() else place.parent
+    with clear_errors(place):
+        folder = place if place.is_dir() else place.parent
     if not folder.is_dir():
         raise BadInput(f"{store}: there is neither such a store nor a folder for it")
     path = folder / f"{PREFIX}{secrets.token_hex(8)}"

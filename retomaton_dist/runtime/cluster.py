@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import psutil
 import ray
 from ray.exceptions import RayError
 
@@ -35,9 +36,14 @@ def connect(address: str) -> None:
         with _own_sigterm():
             _connect(address)
     except (OSError, RuntimeError, ValueError, RayError) as error:
+        advice = "is it running, and does RAY_AUTH_MODE match it?"
+        if not isinstance(error, OSError) and not _has_raylet():
+            advice = (
+                "this host has no Ray node of that cluster: `ray start --address=HOST:PORT` here "
+                "first, or have the cluster run the command with `retomaton submit`"
+            )
         raise ClusterError(
-            f"cannot reach the Ray cluster at {address}: {first_line(error)}; "
-            f"is it running, and does RAY_AUTH_MODE match it?"
+            f"cannot reach the Ray cluster at {address}: {first_line(error)}; {advice}"
         ) from error
 
 
@@ -57,6 +63,11 @@ def _own_sigterm() -> Iterator[None]:
         raise KeyboardInterrupt from error
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+def _has_raylet() -> bool:
+    """Whether this host has a node of some cluster: a driver works through one."""
+    return any(process.info["name"] == "raylet" for process in psutil.process_iter(["name"]))
 
 
 def _connect(address: str) -> None:

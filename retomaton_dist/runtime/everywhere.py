@@ -9,9 +9,9 @@ import ray
 from ray.exceptions import RayError, RayTaskError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
+from retomaton_dist.runtime.bounded_waits import answer_of, wait_for
 from retomaton_dist.runtime.cluster import first_line
 from retomaton_dist.runtime.nodes import node_name
-from retomaton_dist.runtime.waiting import answer_of, wait_for
 
 Answer = TypeVar("Answer")
 

@@ -23,8 +23,8 @@ from retomaton_dist import __version__
 from retomaton_dist.errors import ClusterError, RetomatonError
 from retomaton_dist.kernel_cache import source_files
 from retomaton_dist.lm.identity import ModelSpec, load_tokenizer, locate_checked
+from retomaton_dist.runtime.bounded_waits import wait_for
 from retomaton_dist.runtime.cluster import Crew, holds_workers
-from retomaton_dist.runtime.waiting import wait_for
 from retomaton_dist.storage import files
 from retomaton_dist.storage.manifest import MANIFEST_NAME
 
