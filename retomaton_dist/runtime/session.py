@@ -19,7 +19,7 @@ from retomaton_dist.runtime.actors import Actors
 from retomaton_dist.runtime.bounded_waits import call_within
 from retomaton_dist.runtime.cluster import Crew, choose_crew, connect, room_for
 from retomaton_dist.runtime.in_process_pool import InProcessPool
-from retomaton_dist.runtime.nodes import check_models, check_surroundings
+from retomaton_dist.runtime.node_check import check_nodes
 from retomaton_dist.runtime.pool import Pool
 from retomaton_dist.runtime.ray_pool import RayPool
 from retomaton_dist.settings import WorkerSettings
@@ -105,16 +105,14 @@ class Session:
     ) -> None:
         """Refuse nodes that see other files or have another model or other packages, by name.
 
-        Once per session: see `nodes.py`. A Ray that was started here has what this process has.
+        Once per session and question. A Ray that was started here has what this process has.
         """
         if self.here or (self.address == "local" and len(ray.nodes()) == 1):
             return
-        if (places := (writes, *reads)) not in self._checked:
-            check_surroundings(crew, writes, reads)
-            self._checked.add(places)
-        if model is not None and model not in self._checked:
-            check_models(crew, model, self.settings.unit_timeout)
-            self._checked.add(model)
+        places = writes, *reads
+        if not {places, model} - {None} <= self._checked:
+            check_nodes(crew, writes, reads, model, self.settings.unit_timeout)
+            self._checked |= {places, model}
 
     def pool(
         self, make: Callable[[], Any], *, gpu: bool, on_ready: Callable[[], None] = lambda: None
