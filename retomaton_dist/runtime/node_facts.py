@@ -22,6 +22,7 @@ import psutil
 from retomaton_dist.errors import RetomatonError
 from retomaton_dist.kernel_cache import source_files
 from retomaton_dist.lm.identity import ModelSpec, load_tokenizer, locate_checked
+from retomaton_dist.runtime.cluster import first_line
 from retomaton_dist.storage.probe import FolderProbe, FolderSeen
 
 PACKAGES = (
@@ -134,6 +135,8 @@ def _model_problem(spec: ModelSpec) -> str:
         load_tokenizer(spec)
     except RetomatonError as error:
         return str(error)
+    except Exception as error:  # noqa: BLE001 - whatever a library lacks there is what is asked
+        return f"the model cannot be loaded ({first_line(error)})"
     return ""
 
 
