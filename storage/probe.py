@@ -16,7 +16,8 @@ from pathlib import Path
 from retomaton_dist.storage.errors import BadInput
 from retomaton_dist.storage.files import clear_errors
 
-PREFIX = ".retomaton-probe-"
+# As other temporary files: what a kill leaves in a store is removed by the next writer.
+NAME = ".retomaton-probe-{}.tmp"
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,7 @@ class FolderProbe:
 
     def _write_problem(self) -> str:
         try:
-            own = self.path.with_name(f"{self.path.name}-{secrets.token_hex(8)}")
+            own = self.path.with_name(NAME.format(secrets.token_hex(8)))
             own.write_bytes(b"x")
             own.unlink()
         except OSError as error:
@@ -79,10 +80,11 @@ class FolderSeen:
 def probing(store: Path) -> Iterator[FolderProbe]:
     """Put a probe where a store is or would be, for the block."""
     place = store.absolute()
-    folder = place if place.is_dir() else place.parent
+    with clear_errors(place):
+        folder = place if place.is_dir() else place.parent
     if not folder.is_dir():
         raise BadInput(f"{store}: there is neither such a store nor a folder for it")
-    path = folder / f"{PREFIX}{secrets.token_hex(8)}"
+    path = folder / NAME.format(secrets.token_hex(8))
     with _held(path):
         try:
             yield FolderProbe(path)

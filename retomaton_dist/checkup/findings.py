@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from retomaton_dist.checkup.nodes import NodeCheckup
 from retomaton_dist.checkup.paths import PathOutcome
+from retomaton_dist.runtime.node_facts import access_problems, version_problem
 
 LATE_SECONDS = 5.0
 LEAST_MEMORY = 2 << 30
@@ -33,11 +34,12 @@ def _of_node(checkup: NodeCheckup, usual: dict[str, str]) -> Iterator[CheckupFin
     name = checkup.name
     if checkup.problem:
         yield CheckupFinding(name, checkup.problem)
-    yield from (CheckupFinding(name, said) for said in _versions(checkup, usual))
+    if checkup.facts and (said := version_problem(checkup.facts.versions, usual)):
+        yield CheckupFinding(name, said)
     yield from (CheckupFinding(name, said) for said in _faiss(checkup))
     yield from (CheckupFinding(name, said) for said in _gpus(checkup))
-    if checkup.facts and checkup.facts.folder and checkup.facts.folder.problem:
-        yield CheckupFinding(name, checkup.facts.folder.problem)
+    if checkup.facts:
+        yield from (CheckupFinding(name, said) for said in access_problems(checkup.facts))
     outcomes = (*checkup.outcomes, *(checkup.gpu.outcomes if checkup.gpu else ()))
     yield from (CheckupFinding(name, _failed(each)) for each in outcomes if not each.passed)
     yield from (CheckupFinding(name, said, is_problem=False) for said in _notes(checkup))
@@ -48,13 +50,6 @@ def _usual_versions(checkups: Sequence[NodeCheckup]) -> dict[str, str]:
     known = [checkup.facts.versions for checkup in checkups if checkup.facts]
     names = known[0] if known else {}
     return {name: Counter(each[name] for each in known).most_common(1)[0][0] for name in names}
-
-
-def _versions(checkup: NodeCheckup, usual: dict[str, str]) -> Iterator[str]:
-    found = checkup.facts.versions if checkup.facts else {}
-    for name, version in found.items():
-        if version != usual[name]:
-            yield f"{name} is {version}, elsewhere {usual[name]}: install the same on every node"
 
 
 def _faiss(checkup: NodeCheckup) -> Iterator[str]:

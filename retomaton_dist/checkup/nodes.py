@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from retomaton_dist.checkup.facts import MachineFacts, gather_facts
 from retomaton_dist.checkup.paths import CPU, PathOutcome
 from retomaton_dist.errors import RetomatonError
 from retomaton_dist.runtime.cluster import first_line
-from retomaton_dist.runtime.everywhere import NodeAnswer, nodes, on_nodes
+from retomaton_dist.runtime.node_calls import NodeAnswer, alive_nodes, call_on_nodes
+from retomaton_dist.runtime.node_facts import NodeFacts, NodeQuestions, gather_facts
 from retomaton_dist.runtime.session import Session
 from retomaton_dist.settings import WorkerSettings
 from retomaton_dist.storage.probe import FolderProbe, probing
@@ -42,7 +42,7 @@ class NodeCheckup:
     """
 
     name: str
-    facts: MachineFacts | None
+    facts: NodeFacts | None
     outcomes: tuple[PathOutcome, ...]
     gpu: GpuFacts | None
     late: float
@@ -77,16 +77,16 @@ def _here(probe: FolderProbe | None) -> NodeCheckup:
 
 
 def _everywhere(probe: FolderProbe | None) -> list[NodeCheckup]:
-    found = nodes()
-    answers = on_nodes(found, partial(examine_machine, probe), ANSWER_SECONDS, gpus=False)
+    found = alive_nodes()
+    answers = call_on_nodes(found, partial(examine_machine, probe), ANSWER_SECONDS)
     with_gpus = [node for node in found if node.gpus]
-    asked = on_nodes(with_gpus, examine_gpus, GPU_SECONDS, gpus=True)
+    asked = call_on_nodes(with_gpus, examine_gpus, GPU_SECONDS, gpus=True)
     by_id = {answer.node.id: answer for answer in asked}
     return [_joined(answer, by_id.get(answer.node.id)) for answer in answers]
 
 
 def _joined(
-    answer: NodeAnswer[tuple[MachineFacts, tuple[PathOutcome, ...]]],
+    answer: NodeAnswer[tuple[NodeFacts, tuple[PathOutcome, ...]]],
     gpu: NodeAnswer[GpuFacts] | None,
 ) -> NodeCheckup:
     problem = answer.problem or (f"its GPUs: {gpu.problem}" if gpu and gpu.problem else "")
@@ -108,10 +108,10 @@ def _joined(
 
 def examine_machine(
     probe: FolderProbe | None,
-) -> tuple[MachineFacts, tuple[PathOutcome, ...]]:
+) -> tuple[NodeFacts, tuple[PathOutcome, ...]]:
     """What this machine has, and what its CPU computes; sent to nodes as it is."""
     outcomes = _outcomes(CPU)
-    return gather_facts(probe), outcomes
+    return gather_facts(NodeQuestions(probe)), outcomes
 
 
 def examine_gpus() -> GpuFacts:

@@ -3,10 +3,10 @@
 import time
 from collections.abc import Iterator, Sequence
 
-from retomaton_dist.checkup.facts import MachineFacts
 from retomaton_dist.checkup.findings import CheckupFinding
 from retomaton_dist.checkup.nodes import RAY, GpuFacts, NodeCheckup
 from retomaton_dist.checkup.paths import CPU, PathOutcome
+from retomaton_dist.runtime.node_facts import NodeFacts
 
 GB = 1e9
 
@@ -39,7 +39,7 @@ def _node(checkup: NodeCheckup) -> Iterator[str]:
         yield _outcome(outcome)
 
 
-def _facts(facts: MachineFacts) -> Iterator[str]:
+def _facts(facts: NodeFacts) -> Iterator[str]:
     yield f"{'system':<12}{facts.system}"
     yield f"{'python':<12}{facts.python}, retomaton_dist sources {facts.code}"
     installed = [f"{name} {version}" for name, version in facts.packages.items()]

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import psutil
 import ray
 from ray.exceptions import RayError
 
@@ -32,13 +33,24 @@ class Crew:
 def connect(address: str) -> None:
     """Join the cluster at an address, or start one on this machine for `local`."""
     try:
+        knock(address)
+    except OSError as error:
+        raise _unreachable(address, error, "is it running?") from error
+    try:
         with _own_sigterm():
             _connect(address)
     except (OSError, RuntimeError, ValueError, RayError) as error:
-        raise ClusterError(
-            f"cannot reach the Ray cluster at {address}: {first_line(error)}; "
-            f"is it running, and does RAY_AUTH_MODE match it?"
-        ) from error
+        advice = "is it running, and does RAY_AUTH_MODE match it?"
+        if address != "local" and not _has_raylet():
+            advice = (
+                "this host has no Ray node of that cluster: `ray start --address=HOST:PORT` here "
+                "first, or have the cluster run the command with `retomaton submit`"
+            )
+        raise _unreachable(address, error, advice) from error
+
+
+def _unreachable(address: str, error: Exception, advice: str) -> ClusterError:
+    return ClusterError(f"cannot reach the Ray cluster at {address}: {first_line(error)}; {advice}")
 
 
 @contextlib.contextmanager
@@ -59,24 +71,20 @@ def _own_sigterm() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
+def _has_raylet() -> bool:
+    """Whether this host has a node of some cluster: a driver works through one."""
+    return any(process.info["name"] == "raylet" for process in psutil.process_iter(["name"]))
+
+
 def _connect(address: str) -> None:
-    if address != "local":
-        _join(address)
+    quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
+    if address == "local":
+        ray.init(address="local", include_dashboard=False, **quiet)
         return
-    ray.init(
-        address="local",
-        include_dashboard=False,
-        log_to_driver=False,
-        logging_level=logging.ERROR,
-    )
-
-
-def _join(address: str) -> None:
-    """Join a cluster; where nobody answers, Ray by itself would try for a quarter of an hour."""
-    knock(address)
-    # How often Ray tries, whatever the name says; one attempt takes 40 seconds.
+    # How often Ray tries, whatever the name says; one attempt takes 40 seconds. By itself Ray would
+    # try for a quarter of an hour where nobody answers.
     os.environ.setdefault("RAY_gcs_server_port_wait_time_s", "1")
-    ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
+    ray.init(address=address, **quiet)
 
 
 def knock(address: str) -> None:

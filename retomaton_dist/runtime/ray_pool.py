@@ -22,9 +22,9 @@ from retomaton_dist.runtime.actors import (
     Actors,
     Starting,
 )
+from retomaton_dist.runtime.bounded_waits import POLL_SECONDS, check_cluster
 from retomaton_dist.runtime.pool import Pool, Unit, Worker, known_error
 from retomaton_dist.runtime.progress import say
-from retomaton_dist.runtime.waiting import POLL_SECONDS, check_cluster
 
 IN_FLIGHT = 2
 # How often records are looked for whose answers have not arrived, and how long these may be late.

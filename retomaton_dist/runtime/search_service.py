@@ -17,11 +17,11 @@ from ray.exceptions import RayError, RayTaskError
 
 from retomaton_dist.errors import ClusterError, WorkerLost
 from retomaton_dist.runtime.actors import START_SECONDS
+from retomaton_dist.runtime.bounded_waits import answer_of
 from retomaton_dist.runtime.cluster import Crew, check_fits
 from retomaton_dist.runtime.pool import known_error
 from retomaton_dist.runtime.shard_server import ShardServer
 from retomaton_dist.runtime.threads import thread_environment
-from retomaton_dist.runtime.waiting import answer_of
 from retomaton_dist.search.layout import IndexFiles
 from retomaton_dist.search.library import faiss
 from retomaton_dist.search.merge import Found
@@ -98,10 +98,7 @@ class SearchService(Searcher):
         """Start actors that outlive this process, for all that connect to the cluster."""
         name = service_name(opened)
         if is_served(opened):
-            raise ClusterError(
-                f"{name} is served already; `retomaton serve-index {opened.store} --status` shows "
-                f"it, --stop ends it"
-            )
+            raise _served_already(name, opened)
         _start(opened, chosen, place, name, detached=True)
         return cls(opened, chosen, name, owned=False)
 
@@ -218,19 +215,20 @@ def _start(
         "namespace": NAMESPACE,
         "lifetime": "detached" if detached else None,
     }
-    actors = [
-        ray.remote(ShardServer)
-        .options(name=_actor_name(name, number), **options)
-        .remote(opened, number, parameters, place.threads, gpu=place.gpu)
-        for number in numbers
-    ]
+    actors: list[Any] = []
     try:
+        for number in numbers:
+            made = ray.remote(ShardServer).options(name=_actor_name(name, number), **options)
+            actors.append(made.remote(opened, number, parameters, place.threads, gpu=place.gpu))
         deadline = time.monotonic() + START_SECONDS
         for reference in [actor.ready.remote() for actor in actors]:
             answer_of(reference, max(0, deadline - time.monotonic()))
-    except RayError as error:
+    except (RayError, ValueError) as error:
         for actor in actors:
             ray.kill(actor)
+        if len(actors) < len(numbers):
+            # Somebody else has taken the name since it was looked for.
+            raise _served_already(name, opened) from error
         if known := known_error(getattr(error, "cause", error)):
             raise known from error
         raise ClusterError(
@@ -238,6 +236,13 @@ def _start(
             f"the cluster is busy with"
         ) from error
     return actors
+
+
+def _served_already(name: str, opened: IndexFiles) -> ClusterError:
+    return ClusterError(
+        f"{name} is served already; `retomaton serve-index {opened.store} --status` shows it, "
+        f"--stop ends it"
+    )
 
 
 def _find(name: str, number: int) -> Any:

@@ -4,7 +4,9 @@ With `--workers 0` there is no Ray at all: the same workers do the same units in
 the same bytes. That is for small stores, notebooks and debuggers.
 """
 
+import atexit
 import os
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -14,12 +16,15 @@ import ray
 
 from retomaton_dist.lm.identity import ModelSpec
 from retomaton_dist.runtime.actors import Actors
+from retomaton_dist.runtime.bounded_waits import call_within
 from retomaton_dist.runtime.cluster import Crew, choose_crew, connect, room_for
 from retomaton_dist.runtime.in_process_pool import InProcessPool
-from retomaton_dist.runtime.nodes import check_models, check_surroundings
+from retomaton_dist.runtime.node_check import check_nodes
 from retomaton_dist.runtime.pool import Pool
 from retomaton_dist.runtime.ray_pool import RayPool
 from retomaton_dist.settings import WorkerSettings
+
+LEAVE_SECONDS = 30.0
 
 
 class Session:
@@ -42,8 +47,10 @@ class Session:
     def __exit__(self, *_: object) -> None:
         if self._actors is not None:
             self._actors.close()
-        if self._connected:
+        if self._connected and self.address == "local":
             ray.shutdown()
+        elif self._connected:
+            _leave_cluster()
 
     @property
     def address(self) -> str:
@@ -98,16 +105,14 @@ class Session:
     ) -> None:
         """Refuse nodes that see other files or have another model or other packages, by name.
 
-        Once per session: see `nodes.py`. A Ray that was started here has what this process has.
+        Once per session and question. A Ray that was started here has what this process has.
         """
         if self.here or (self.address == "local" and len(ray.nodes()) == 1):
             return
-        if (places := (writes, *reads)) not in self._checked:
-            check_surroundings(crew, writes, reads)
-            self._checked.add(places)
-        if model is not None and model not in self._checked:
-            check_models(crew, model, self.settings.unit_timeout)
-            self._checked.add(model)
+        places = writes, *reads
+        if not {places, model} - {None} <= self._checked:
+            check_nodes(crew, writes, reads, model, self.settings.unit_timeout)
+            self._checked |= {places, model}
 
     def pool(
         self, make: Callable[[], Any], *, gpu: bool, on_ready: Callable[[], None] = lambda: None
@@ -125,3 +130,19 @@ class Session:
                 self._actors.close()
             self._actors = Actors(crew)
         return self._actors
+
+
+def _leave_cluster() -> None:
+    """Leave a cluster of others, or give up on it: its head may never answer."""
+    try:
+        call_within(LEAVE_SECONDS, ray.shutdown)
+    except TimeoutError:
+        # Ray would try again when this process ends; left out, it would end it by a SIGSEGV.
+        atexit.unregister(ray.shutdown)
+        atexit.register(_end_process)
+
+
+def _end_process() -> None:
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(2)

@@ -11,13 +11,11 @@ import logging
 import os
 import shlex
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import aiohttp
 import requests
@@ -25,6 +23,7 @@ from ray.exceptions import RayError
 from ray.job_submission import JobSubmissionClient
 
 from retomaton_dist.errors import BadInput, ClusterError
+from retomaton_dist.runtime.bounded_waits import Answer, call_within
 from retomaton_dist.runtime.cluster import first_line, knock
 
 DASHBOARD = "http://127.0.0.1:8265"
@@ -47,8 +46,6 @@ TALKATIVE = (
     "ray.dashboard.modules.job.sdk",
     "ray._private.runtime_env.packaging",
 )
-
-Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True)
@@ -85,7 +82,7 @@ class JobBoard:
         try:
             knock(self.address)
             with _without(ENVIRONMENT):
-                self._client = _within(ANSWER_SECONDS, JobSubmissionClient, self.address)
+                self._client = call_within(ANSWER_SECONDS, JobSubmissionClient, self.address)
         except (*AWAY, RayError, ValueError, AssertionError) as error:
             raise ClusterError(
                 f"cannot reach the Ray dashboard at {self.address}: {first_line(error)}; name it "
@@ -184,7 +181,7 @@ class JobBoard:
 
     def _asked(self, seconds: float, call: Callable[[], Answer], job: str = "") -> Answer:
         try:
-            return _within(seconds, call)
+            return call_within(seconds, call)
         except RuntimeError as error:
             if job and "status code 404" in str(error):
                 raise BadInput(
@@ -237,23 +234,6 @@ def _described(details: Any) -> SubmittedJob:
 
 def _seconds(milliseconds: int | None) -> float | None:
     return milliseconds / 1000 if milliseconds else None
-
-
-def _within(seconds: float, call: Callable[..., Answer], *arguments: Any) -> Answer:
-    """Call, but wait no longer than that: TimeoutError."""
-    future: Future[Answer] = Future()
-
-    def work() -> None:
-        try:
-            future.set_result(call(*arguments))
-        except BaseException as error:  # noqa: BLE001 - raised where it is waited for
-            future.set_exception(error)
-
-    threading.Thread(target=work, daemon=True).start()
-    try:
-        return future.result(seconds)
-    except TimeoutError as error:
-        raise TimeoutError(f"no answer within {seconds:.0f} s") from error
 
 
 @contextlib.contextmanager

@@ -2,12 +2,12 @@
 
 from dataclasses import replace
 
-from retomaton_dist.checkup.facts import MachineFacts
 from retomaton_dist.checkup.nodes import GpuFacts, NodeCheckup
 from retomaton_dist.checkup.paths import PathOutcome
+from retomaton_dist.runtime.node_facts import NodeFacts
 from retomaton_dist.storage.probe import FolderSeen
 
-FACTS = MachineFacts(
+FACTS = NodeFacts(
     host="a",
     system="Linux",
     python="3.11.7",

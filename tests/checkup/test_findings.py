@@ -22,11 +22,11 @@ def test_sound_machines_have_neither_problems_nor_notes():
 @pytest.mark.parametrize(
     ("differs", "words"),
     [
-        ({"python": "3.12.1"}, "python is 3.12.1, elsewhere 3.11.7"),
-        ({"code": "ba9876543210"}, "retomaton_dist is ba9876543210, elsewhere 0123456789ab"),
-        ({"packages": FACTS.packages | {"ray": "2.50.0"}}, "ray is 2.50.0, elsewhere 2.60.0"),
-        ({"packages": FACTS.packages | {"torch": "none"}}, "torch is none, elsewhere 2.13.0"),
-        ({"faiss": ("faiss-gpu 1.15.1",)}, "faiss is faiss-gpu 1.15.1, elsewhere faiss-cpu"),
+        ({"python": "3.12.1"}, "has python 3.12.1 instead of 3.11.7"),
+        ({"code": "ba9876543210"}, "has retomaton_dist ba9876543210 instead of 0123456789ab"),
+        ({"packages": FACTS.packages | {"ray": "2.50.0"}}, "has ray 2.50.0 instead of 2.60.0"),
+        ({"packages": FACTS.packages | {"torch": "none"}}, "has torch none instead of 2.13.0"),
+        ({"faiss": ("faiss-cpu 1.14.0",)}, "has faiss 1.14.0 instead of 1.15.1"),
     ],
 )
 def test_the_node_with_another_version_than_most_is_named(differs, words):
@@ -35,12 +35,17 @@ def test_the_node_with_another_version_than_most_is_named(differs, words):
     assert words in text
 
 
+def test_faiss_for_gpus_beside_faiss_for_cpus_is_no_difference():
+    assert said(node("a"), node("b", faiss=("faiss-gpu 1.15.1",))) == []
+
+
 @pytest.mark.parametrize(
     ("spoiled", "words"),
     [
         (node(faiss=()), "FAISS is not installed"),
         (node(faiss=("faiss-cpu 1.15.1", "faiss-gpu 1.15.1")), "overwrite each other"),
         (node(folder=FolderSeen(problem="/x is not there")), "/x is not there"),
+        (node(model_problem="the model has other weights"), "other weights"),
         (node(problem="no answer within 900 s"), "no answer within 900 s"),
         (
             node(gpu=replace(GPU, cuda=None, names=(), memory=(), outcomes=()), expected_gpus=2),

@@ -96,11 +96,19 @@ class Raylets:
         self.nodes[name] = Raylet(name, raylet)
         return self.nodes[name]
 
+    def head(self):
+        """The process that knows the cluster, and that everybody asks."""
+        (found,) = self._processes("gcs_server")
+        return found
+
     def _raylets(self):
+        return self._processes("raylet")
+
+    def _processes(self, name):
         return {
             process
             for process in psutil.process_iter()
-            if _name(process) == "raylet" and f"{self.folder}/" in _line(process)
+            if _name(process) == name and f"{self.folder}/" in _line(process)
         }
 
 

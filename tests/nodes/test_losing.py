@@ -9,7 +9,7 @@ import pytest
 
 import retomaton_dist as rd
 from tests.conftest import ROOT, contents
-from tests.nodes.raylets import wait_for
+from tests.nodes.raylets import raylets, wait_for
 from tests.stages.killing import Running
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
@@ -90,3 +90,37 @@ def test_without_its_own_node_a_command_ends_with_one_clear_line(
     assert code == 2, err
     assert err.splitlines()[-1].startswith(f"retomaton {command}: error: the Ray node that")
     assert "Traceback" not in err
+
+
+LEAVES = """
+import sys
+from retomaton_dist.runtime import session
+from retomaton_dist.settings import WorkerSettings
+session.LEAVE_SECONDS = 2.0
+with session.Session(WorkerSettings(address=sys.argv[1])) as joined:
+    joined.join()
+    print("joined", flush=True)
+    sys.stdin.readline()
+print("left", flush=True)
+"""
+
+
+def test_a_head_that_falls_silent_does_not_hold_who_leaves_the_cluster():
+    with raylets(cpus=1) as alone:
+        process = subprocess.Popen(
+            [sys.executable, "-c", LEAVES, alone.address],
+            cwd=ROOT,
+            env=alone.environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert process.stdout.readline() == "joined\n"
+        head = alone.head()
+        head.suspend()
+        try:
+            said, _ = process.communicate("leave\n", timeout=60)
+        finally:
+            head.resume()
+            process.kill()
+    assert (said, process.returncode) == ("left\n", 2)

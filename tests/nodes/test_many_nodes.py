@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+import sys
 
 import pytest
 
@@ -141,9 +142,23 @@ def test_nodes_that_see_other_files_or_have_other_packages_are_named(
     assert "has numpy 0.0.7 instead of " in line
     if can_mount():
         assert "node blind on " in line
-        assert f"does not see {shared / 'a.store'} as this process does" in line
+        assert f"{shared / 'a.store'} is not there" in line
     assert "node one" not in line
     assert list(shared.iterdir()) == []
+
+
+@pytest.mark.skipif(not can_mount(), reason="needs namespaces")
+def test_a_host_without_a_node_of_the_cluster_is_told_so(cluster):
+    """In a namespace of processes of its own there is no raylet to be found."""
+    line = ["unshare", "--pid", "--fork", "--mount-proc", sys.executable]
+    line += ["-m", "retomaton_dist.cli", "doctor", "--address", cluster.address]
+    done = subprocess.run(
+        line, env=cluster.environment, cwd=ROOT, capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 2, done.stderr
+    (said,) = done.stderr.splitlines()
+    assert "this host has no Ray node of that cluster: `ray start" in said
+    assert "RAY_AUTH_MODE" not in said
 
 
 @pytest.mark.skipif(not can_mount(), reason="needs to mount")

@@ -12,9 +12,16 @@ import pytest
 
 import retomaton_dist as rd
 from retomaton_dist.errors import ClusterError, DamagedStore, WorkerLost
-from retomaton_dist.runtime.search_service import Place, SearchService
+from retomaton_dist.runtime.search_service import (
+    NAMESPACE,
+    Place,
+    SearchService,
+    is_served,
+    service_name,
+)
 from retomaton_dist.search.layout import IndexFiles
 from tests.conftest import ROOT, run_command, run_python
+from tests.runtime.workers import Owner
 from tests.search.conftest import DIMENSION
 from tests.search.made import many_ties
 
@@ -82,6 +89,19 @@ def test_a_served_index_is_shared_by_name_until_it_is_stopped(command, indexed, 
         other.search(QUERIES, 5)
     with pytest.raises(ClusterError, match="not served"):
         store.searcher("cells", served=True)
+
+
+def test_of_two_that_serve_an_index_at_once_one_is_told_so_and_leaves_nothing(ray_local, files):
+    """The other has taken a name since this one looked: here that of the last shard."""
+    last = f"{service_name(files)} shard {len(files.layout.spans) - 1:05d}"
+    rival = ray_local.remote(Owner).options(name=last, namespace=NAMESPACE).remote()
+    ray_local.get(rival.put.remote())
+    try:
+        with pytest.raises(ClusterError, match="is served already"):
+            SearchService.serve(files)
+    finally:
+        ray_local.kill(rival)
+    assert not is_served(files)
 
 
 def test_who_connects_waits_for_an_actor_that_is_started_again(ray_local, files):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from retomaton_dist.storage.errors import BadInput
+from retomaton_dist.storage.errors import BadInput, WriteFailed
 from retomaton_dist.storage.probe import FolderProbe, probing
 
 
@@ -50,4 +50,9 @@ def test_a_store_without_a_folder_to_be_in_is_refused(tmp_path):
         pytest.raises(BadInput, match="neither such a store nor a folder"),
         probing(tmp_path / "no/such/a.store"),
     ):
+        pass
+
+
+def test_a_name_that_no_file_system_takes_is_refused_in_one_line(tmp_path):
+    with pytest.raises(WriteFailed, match="name too long"), probing(tmp_path / ("a" * 300)):
         pass

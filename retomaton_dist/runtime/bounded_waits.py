@@ -1,14 +1,18 @@
-"""Waiting for actors: never for ever, and not on a node that is gone."""
+"""Waits that end: for actors, for calls that may block, and not for a cluster that is gone."""
 
 import socket
+import threading
 import time
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from typing import Any, TypeVar
 
 import ray
 from ray.exceptions import GetTimeoutError
 
 from retomaton_dist.errors import ClusterError
+
+Answer = TypeVar("Answer")
 
 POLL_SECONDS = 1.0
 LOOK_SECONDS = 5.0
@@ -92,6 +96,23 @@ def _is_deserted(path: str) -> bool:
             # Busy, or the socket is another machine's: that says nothing.
             return False
     return False
+
+
+def call_within(seconds: float, call: Callable[..., Answer], *arguments: Any) -> Answer:
+    """Call, but wait no longer than that: TimeoutError, and the call goes on in its thread."""
+    future: Future[Answer] = Future()
+
+    def work() -> None:
+        try:
+            future.set_result(call(*arguments))
+        except BaseException as error:  # noqa: BLE001 - raised where it is waited for
+            future.set_exception(error)
+
+    threading.Thread(target=work, daemon=True).start()
+    try:
+        return future.result(seconds)
+    except TimeoutError as error:
+        raise TimeoutError(f"no answer within {seconds:.0f} s") from error
 
 
 def wait_for(references: Sequence[Any], seconds: float, count: int | None = None) -> set[Any]:
