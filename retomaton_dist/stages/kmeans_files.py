@@ -16,19 +16,31 @@ import shutil
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from retomaton_dist.clustering.arrays import Centroids
 from retomaton_dist.clustering.lloyd import Iteration
+from retomaton_dist.stages.runner import Done
 from retomaton_dist.storage import checkpoint
-from retomaton_dist.storage.canonical import content_hash
+from retomaton_dist.storage.canonical import Json, content_hash
+from retomaton_dist.storage.checkpoint import Arrays
 from retomaton_dist.storage.errors import DamagedStore
 from retomaton_dist.storage.scratch import ScratchArray
 
 CHECKPOINT = "checkpoint.arrow"
 TRAINING = "training"
+
+
+class Kinded(Protocol):
+    """A unit of training: its kind is where its record lies."""
+
+    @property
+    def kind(self) -> str:
+        """Of the unit."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -98,6 +110,23 @@ class TrainingFiles:
     def unit(self, kind: str, number: int) -> Path:
         """The record of a unit."""
         return self.work / kind / f"unit-{number:05d}.arrow"
+
+    def has(self, number: int, payload: Kinded) -> bool:
+        """Whether a unit is done."""
+        return self.unit(payload.kind, number).exists()
+
+    def keep(self, number: int, payload: Kinded, done: Done) -> None:
+        """Write the unit's record: what it leaves to others."""
+        path = self.unit(payload.kind, number)
+        checkpoint.save(path, self.config_hash, done.arrays, done.facts)
+
+    def facts(self, units: Sequence[Kinded]) -> list[Json]:
+        """What the records of a round say."""
+        return [self.left(unit.kind, number)[1] for number, unit in enumerate(units)]
+
+    def left(self, kind: str, number: int, *names: str) -> tuple[Arrays, Json]:
+        """Some arrays that a unit has left, mapped, and its facts."""
+        return checkpoint.load_part(self.unit(kind, number), names)
 
     def keys(self, rows: int, dimension: int) -> ScratchArray:
         """The keys of the rows, in training order."""

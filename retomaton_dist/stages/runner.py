@@ -8,7 +8,8 @@ and how what the units wrote becomes the stage's result. `run_stage` does the re
                 also if it is finished
     prepare     room for the units' results, before the first of them
     lead        the driver's own part, if there is one (k-means trains)
-    units       those that are missing, round after round, each recorded when it is durable
+    units       those that are missing, round after round, each recorded when it is durable;
+                rounds whose number nobody knows beforehand (k-means) are `open_rounds`
     finish      one result of all units, and its digests in the manifest
     clean up    whatever is not part of the result, also what a killed run left
 """
@@ -18,11 +19,11 @@ import importlib.metadata
 import platform
 import shutil
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from retomaton_dist.errors import DamagedStore
 from retomaton_dist.lm.identity import ModelSpec
@@ -30,6 +31,7 @@ from retomaton_dist.runtime.progress import say, showing
 from retomaton_dist.runtime.session import Session
 from retomaton_dist.storage import records
 from retomaton_dist.storage.canonical import Json, content_hash
+from retomaton_dist.storage.checkpoint import Arrays
 from retomaton_dist.storage.datastore import Shape
 from retomaton_dist.storage.files import FileDigest
 from retomaton_dist.storage.lock import check_held
@@ -46,12 +48,14 @@ Given = TypeVar("Given", contravariant=True)
 class Done:
     """What a unit, or a stage, has written (paths relative to the store), and facts about it.
 
-    `counts` are numbers of a unit that progress adds up and shows.
+    `counts` are numbers of a unit that progress adds up and shows. `arrays` are what units of open
+    rounds leave to each other: their records hold them.
     """
 
     files: dict[str, FileDigest] = field(default_factory=dict)
     facts: Json = field(default_factory=dict)
     counts: dict[str, float] = field(default_factory=dict)
+    arrays: Arrays = field(default_factory=dict)
 
 
 class UnitWorker(Protocol[Given]):
@@ -227,6 +231,22 @@ def _run_units(
                 progress.advance(plan.work[unit], plan.shown(summed, progress.seconds))
 
 
+class Ledger(Protocol[Given]):
+    """Keeps which units are done."""
+
+    def keep(self, number: int, payload: Given, done: Done) -> None:
+        """Declare a unit done that is durable."""
+        ...
+
+
+class OpenLedger(Ledger[Given], Protocol):
+    """Keeps which units of rounds are done that the manifest knows nothing of."""
+
+    def has(self, number: int, payload: Given) -> bool:
+        """Whether a unit is done."""
+        ...
+
+
 @dataclass(frozen=True)
 class Ticket:
     """What a worker's records are bound to: the run that it works for, and its stage as begun."""
@@ -237,21 +257,43 @@ class Ticket:
     config_hash: str
     attempt: int
 
+    def keep(self, number: int, payload: object, done: Done) -> None:  # noqa: ARG002 - any unit
+        """Write the unit's record, unless its run was replaced."""
+        record = Record(number, self.config_hash, done.files, done.facts, self.attempt)
+        check_held(self.store, self.token)
+        records.write(self.store, self.stage, record)
+
 
 class Recorder(Generic[Payload]):
     """Declares units done, in the actor that has just made them durable."""
 
-    def __init__(self, ticket: Ticket, make: Callable[[], UnitWorker[Payload]]) -> None:
-        self._ticket, self._worker = ticket, make()
+    def __init__(self, ledger: Ledger[Any], make: Callable[[], UnitWorker[Payload]]) -> None:
+        self._ledger, self._worker = ledger, make()
 
     def run(self, unit: tuple[int, Payload]) -> dict[str, float]:
-        """Do the unit, then write its record, unless its run was replaced; return its counts."""
-        number, payload = unit
-        done, ticket = self._worker.run(number, payload), self._ticket
-        record = Record(number, ticket.config_hash, done.files, done.facts, ticket.attempt)
-        check_held(ticket.store, ticket.token)
-        records.write(ticket.store, ticket.stage, record)
+        """Do the unit, then keep that it is done; return its counts."""
+        done = self._worker.run(*unit)
+        self._ledger.keep(*unit, done)
         return done.counts
+
+
+@contextlib.contextmanager
+def open_rounds(
+    session: Session,
+    make: Callable[[], UnitWorker[Payload]],
+    ledger: OpenLedger[Any],
+    *,
+    gpu: bool,
+) -> Iterator[Callable[[Sequence[Payload]], None]]:
+    """Yield what has a round of units done, by the session's workers, that are not done yet."""
+    with session.pool(partial(Recorder, ledger, make), gpu=gpu) as pool:
+
+        def run(units: Sequence[Payload]) -> None:
+            missing: list[Any] = [unit for unit in enumerate(units) if not ledger.has(*unit)]
+            for _ in pool.run(missing, [number for number, _ in missing]):
+                pass
+
+        yield run
 
 
 def _clean_up(writer: StoreWriter, plan: Plan[Payload]) -> None:
