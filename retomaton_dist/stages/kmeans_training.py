@@ -19,6 +19,7 @@ from retomaton_dist.clustering.products import Blocking
 from retomaton_dist.clustering.sums import total_of
 from retomaton_dist.clustering.tally import Norms, spread_unit
 from retomaton_dist.clustering.two_level import apportion, masses_of
+from retomaton_dist.runtime.progress import showing
 from retomaton_dist.runtime.session import Session
 from retomaton_dist.stages.kmeans_files import CentroidPiece, TrainingFiles, TrainingState, checked
 from retomaton_dist.stages.kmeans_job import (
@@ -72,6 +73,28 @@ def train_centroids(
         with open_rounds(session, make, files, gpu=gpu) as run:
             _iterate(job, reached, stop, run, show)
     return open_trained(reader, files)
+
+
+def train_shown(
+    title: str,
+    session: Session,
+    reader: GuardedReader,
+    recipe: Recipe,
+    files: TrainingFiles,
+    blocking: Blocking,
+) -> None:
+    """The same, iteration by iteration shown as progress."""
+    reached, mode = files.load(), session.settings.progress
+    before = len(reached.history) if reached else 0
+    with showing(mode, title, recipe.iterations, "iterations", before) as progress:
+
+        def show(history: Sequence[Iteration]) -> None:
+            last = history[-1]
+            moved = {} if last.moved is None else {"moved": f"{last.moved:.1%}"}
+            numbers: Json = {"inertia": f"{last.inertia:.5g}", **moved, "empty": last.empty}
+            progress.advance(len(history) - progress.done, numbers)
+
+        train_centroids(session, reader, recipe, files, blocking, show)
 
 
 def _job(

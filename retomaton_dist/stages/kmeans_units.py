@@ -25,11 +25,11 @@ from retomaton_dist.clustering.cell_order import (
 from retomaton_dist.clustering.cells import NearCells, cell_finder
 from retomaton_dist.clustering.draw import drawn
 from retomaton_dist.clustering.lloyd import cluster_rows
-from retomaton_dist.clustering.moving import moved_centroids
 from retomaton_dist.clustering.samples import rows_seen
 from retomaton_dist.clustering.sums import digits_of
 from retomaton_dist.clustering.tally import Tally, add_tally, empty_range, norms_of, tally_of
 from retomaton_dist.clustering.two_level import TwoLevel, split_rows
+from retomaton_dist.clustering.update import moved_centroids
 from retomaton_dist.stages.kmeans_files import digest_of_rows, iteration_name
 from retomaton_dist.stages.kmeans_job import TrainingJob
 from retomaton_dist.stages.kmeans_recipe import recipe_of_cells

@@ -7,9 +7,9 @@ and how what the units wrote becomes the stage's result. `run_stage` does the re
                 or other packages; other settings than the stage was begun with,
                 also if it is finished
     prepare     room for the units' results, before the first of them
-    lead        the driver's own part, if there is one (k-means trains)
+    lead        rounds of the stage's own, if it has any (k-means trains)
     units       those that are missing, round after round, each recorded when it is durable;
-                rounds whose number nobody knows beforehand (k-means) are `open_rounds`
+                rounds of which nobody knows how many there will be are `open_rounds`
     finish      one result of all units, and its digests in the manifest
     clean up    whatever is not part of the result, also what a killed run left
 """
@@ -121,7 +121,7 @@ class Plan(ABC, Generic[Payload]):
         """Make room for what units write. Called as long as no unit is done."""
 
     def lead(self, session: Session) -> None:
-        """Do the driver's own part, before the units. Called until the stage is finished."""
+        """Have rounds of the stage's own done. Called until the stage is finished."""
 
     @abstractmethod
     def finish(self, units: Sequence[Record]) -> Done:
