@@ -22,7 +22,7 @@ from retomaton_dist.stages.kmeans_files import TrainingFiles, TrainingState
 from retomaton_dist.stages.kmeans_job import SUMS_MEMORY, open_trained, training_files
 from retomaton_dist.stages.kmeans_recipe import Recipe, resolve
 from retomaton_dist.stages.kmeans_training import train_shown
-from retomaton_dist.stages.runner import Done, Plan, chunk_units, chunk_work
+from retomaton_dist.stages.runner import Done, Plan
 from retomaton_dist.storage import states
 from retomaton_dist.storage.canonical import Json
 from retomaton_dist.storage.datastore import Shape
@@ -76,6 +76,8 @@ class KmeansPlan(KeysPlan):
 
     recipe: Recipe
 
+    unit_entries = UNIT_ENTRIES
+
     @cached_property
     def config(self) -> Json:
         """The keys and the recipe; where it is computed changes no bit."""
@@ -84,16 +86,6 @@ class KmeansPlan(KeysPlan):
             "algorithm": "kmeans",
             **self.recipe.__dict__,
         }
-
-    @cached_property
-    def units(self) -> list[range]:
-        """Whole chunks, to be given their states."""
-        return chunk_units(self.store.shape(), UNIT_ENTRIES)
-
-    @cached_property
-    def work(self) -> list[float]:
-        """Entries of each unit."""
-        return chunk_work(self.store.shape(), self.units)
 
     @cached_property
     def files(self) -> TrainingFiles:

@@ -128,25 +128,14 @@ class TrainingFiles:
         """Some arrays that a unit has left, mapped, and its facts."""
         return checkpoint.load_part(self.unit(kind, number), names)
 
-    def keys(self, rows: int, dimension: int) -> ScratchArray:
-        """The keys of the rows, in training order."""
-        return ScratchArray(self.work / "keys", "<f2", (rows, dimension))
-
-    def near_cells(self, rows: int, probes: int) -> ScratchArray:
-        """The cells that the rows see, in training order."""
-        return ScratchArray(self.work / "near_cells", "<i4", (rows, probes))
-
     def places(self, units: int, cells: int) -> ScratchArray:
         """Where the rows of each unit go, per cell."""
         return ScratchArray(self.near / "places", "<i8", (units, cells))
 
     def centroids(self, iteration: int, states: int, dimension: int) -> ScratchArray:
         """The centroids that an iteration begins with."""
-        return ScratchArray(self.iteration(iteration) / "centroids", "<f4", (states, dimension))
-
-    def iteration(self, number: int) -> Path:
-        """What belongs to the centroids that so many iterations have moved."""
-        return self.work / iteration_name(number)
+        path = self.work / iteration_name(iteration) / "centroids"
+        return ScratchArray(path, "<f4", (states, dimension))
 
     def save(self, state: TrainingState) -> None:
         """Replace the checkpoint."""
