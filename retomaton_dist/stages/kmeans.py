@@ -17,10 +17,9 @@ from retomaton_dist.runtime.session import Session
 from retomaton_dist.settings import ClusterSettings
 from retomaton_dist.stages.cluster import Clustering, KeysPlan, with_statistics
 from retomaton_dist.stages.cost import StageEstimate, Work
-from retomaton_dist.stages.kmeans_cost import KmeansSizes
 from retomaton_dist.stages.kmeans_files import TrainingFiles, TrainingState
 from retomaton_dist.stages.kmeans_job import SUMS_MEMORY, open_trained, training_files
-from retomaton_dist.stages.kmeans_recipe import Recipe, resolve
+from retomaton_dist.stages.kmeans_recipe import KmeansSizes, Recipe, resolve
 from retomaton_dist.stages.kmeans_training import train_shown
 from retomaton_dist.stages.runner import Done, Plan
 from retomaton_dist.storage import states
