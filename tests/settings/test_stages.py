@@ -6,7 +6,7 @@ import retomaton_dist as rd
 from retomaton_dist.cli.main import COMMANDS
 from retomaton_dist.errors import BadInput
 from retomaton_dist.settings.parsing import GROUPS, TABLES
-from retomaton_dist.settings.stages import STAGES, declared
+from retomaton_dist.settings.stages import STAGES, command_for, declared
 from retomaton_dist.stages.build import all_stages
 from retomaton_dist.stages.stage import BuildStage
 
@@ -28,6 +28,12 @@ def test_a_build_runs_them_in_the_order_in_which_they_are_declared():
 def test_a_stage_of_the_manifest_is_known_by_what_stands_before_its_name():
     assert declared("suffix/long").name == "suffix"
     assert declared("calibrate/default") is None
+
+
+def test_damage_is_mended_by_a_command_that_there_is():
+    assert command_for("codec/pq64") == "compile"
+    assert command_for("suffix/default") == "suffix"
+    assert command_for("calibrate/default") in COMMANDS
 
 
 def test_what_a_stage_makes_is_stored_under_the_name_that_its_settings_give():
