@@ -68,14 +68,11 @@ class ClusterStage(BuildStage):
     """Entries become states."""
 
     gpu = True
+    needs = "extract"
 
     def check_fit(self, settings: BuildSettings, shape: Shape) -> None:
         """Refuse more states than entries."""
         clustering_named(settings).states(settings.of(ClusterSettings), shape)
-
-    def check_store(self, store: Store, settings: BuildSettings) -> None:  # noqa: ARG002
-        """The keys are read."""
-        store.stage("extract")
 
     def run(self, running: Running) -> None:
         """Cluster what is missing."""
