@@ -4,6 +4,7 @@ import argparse
 
 from retomaton_dist.cli.command import Command, Invocation
 from retomaton_dist.errors import DamagedStore
+from retomaton_dist.settings.stages import command_for
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -42,7 +43,7 @@ def run(call: Invocation) -> int:
             print(f"not part of the store: {store.path / name}")
         print(f"sound: {checked.files:,} files, {checked.bytes:,} bytes")
         return 0
-    stages = sorted({finding.stage.split("/")[0] for finding in checked.findings})
+    stages = sorted({command_for(finding.stage) for finding in checked.findings})
     again = " and ".join(f"`retomaton {stage} ...`" for stage in stages)
     if call.get("repair"):
         repair(path, checked)

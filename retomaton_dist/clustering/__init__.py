@@ -13,7 +13,7 @@ cells       the few cells that a row sees, found through cells of cells where th
 assign      the nearest centroid of every row, among all or in the cells that it sees
 sums        means and totals that do not depend on the order of addition
 tally       what an assignment of some rows adds up to, and adding up a range of states
-moving      centroids go to the means of their members; those of empty states to others' halves
+update      centroids go to the means of their members; those of empty states to others' halves
 lloyd       iterations, when they stop, and all of them over rows in memory
 cell_order  rows in the order of their nearest cells
 two_level   when there are cells, how many, and how many states each is split into

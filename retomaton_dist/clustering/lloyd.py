@@ -8,7 +8,6 @@ import numpy as np
 from retomaton_dist.clustering.arrays import Centroids, Keys, StateOfRow
 from retomaton_dist.clustering.assign import finder
 from retomaton_dist.clustering.draw import first_centroids
-from retomaton_dist.clustering.moving import moved_centroids
 from retomaton_dist.clustering.products import Blocking
 from retomaton_dist.clustering.samples import rows_seen, strides_for
 from retomaton_dist.clustering.sums import digits_of, total_of
@@ -19,6 +18,7 @@ from retomaton_dist.clustering.tally import (
     spread_unit,
     tally_of,
 )
+from retomaton_dist.clustering.update import moved_centroids
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ FAISS's product quantiser errs as little, but on keys of 1,024 numbers it took f
 encode, and its bytes depended on the CPU's instructions.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -50,46 +51,48 @@ class Encoded:
 
 def train(sample: NDArray[Any], cells: int, code_size: int, seed: int = 0) -> Codebooks:
     """Train cells and codewords on a sample of keys [rows, d]."""
-    keys = torch.from_numpy(np.ascontiguousarray(sample, np.float32))
-    centroids = _centres(keys, cells, seed)
-    residuals = keys - centroids[_nearest(keys, centroids)]
-    return Codebooks(centroids.numpy(), _codewords(residuals.numpy(), code_size, seed))
+    keys = np.ascontiguousarray(sample, np.float32)
+    rows, dimension = torch.from_numpy(keys), keys.shape[1]
+
+    def nearest(centres: Floats) -> NDArray[Any]:
+        return _nearest(rows, torch.from_numpy(centres[0])).numpy()[:, None]
+
+    start = keys[_drawn(len(keys), cells, seed)][None]
+    centroids = _lloyd(keys, start, nearest)[0]
+    residuals = keys - centroids[_nearest(rows, torch.from_numpy(centroids)).numpy()]
+    parts = residuals.reshape(len(keys), code_size, dimension // code_size)
+    codes = np.empty((len(keys), code_size), np.uint8)
+
+    def nearest_words(words: Floats) -> NDArray[Any]:
+        _nearest_words(residuals, words, _norms(words), codes)
+        return codes
+
+    start = np.ascontiguousarray(parts[_drawn(len(keys), WORDS, seed)].transpose(1, 0, 2))
+    words = _lloyd(residuals, start, nearest_words)
+    return Codebooks(centroids, np.ascontiguousarray(words.transpose(0, 2, 1)))
 
 
-def _centres(rows: Tensor, count: int, seed: int) -> Tensor:
-    """Lloyd's k-means; a centre without rows stays where it was."""
-    centres = rows[_drawn(len(rows), count, seed)].clone()
+def _lloyd(rows: Floats, centres: Floats, nearest: Callable[[Floats], NDArray[Any]]) -> Floats:
+    """K-means in each part of rows [rows, M x width], from centres [M, K, width].
+
+    `nearest` gives the number of the nearest centre of each part of each row. Sums are in float64;
+    a centre without rows stays where it was.
+    """
     for _ in range(ITERATIONS):
-        places = _nearest(rows, centres)
-        sums = torch.zeros(centres.shape, dtype=torch.float64)
-        sums.index_add_(0, places, rows.double())
-        sizes = torch.bincount(places, minlength=count)
+        numbers = nearest(centres)
+        sums, sizes = np.zeros(centres.shape), np.zeros(centres.shape[:2], np.int64)
+        _add_by_number(rows, numbers, sums, sizes)
         filled = sizes > 0
-        centres[filled] = (sums[filled] / sizes[filled, None]).float()
+        centres[filled] = sums[filled] / sizes[filled][:, None]
     return centres
 
 
-def _codewords(residuals: Floats, code_size: int, seed: int) -> Floats:
-    """Lloyd's k-means in every part; a codeword without rows stays where it was."""
-    rows, width = len(residuals), residuals.shape[1] // code_size
-    parts = residuals.reshape(rows, code_size, width)
-    words = np.ascontiguousarray(parts[_drawn(rows, WORDS, seed).numpy()].transpose(1, 0, 2))
-    codes = np.empty((rows, code_size), np.uint8)
-    for _ in range(ITERATIONS):
-        _nearest_words(residuals, words, _norms(words), codes)
-        sums = np.zeros((code_size, WORDS, width))
-        sizes = np.zeros((code_size, WORDS), np.int64)
-        _add_by_word(residuals, codes, sums, sizes)
-        filled = sizes > 0
-        words[filled] = sums[filled] / sizes[filled][:, None]
-    return np.ascontiguousarray(words.transpose(0, 2, 1))
-
-
-def _drawn(rows: int, count: int, seed: int) -> Tensor:
+def _drawn(rows: int, count: int, seed: int) -> NDArray[np.int64]:
     """Rows to begin with; with fewer than are wanted they repeat, and ties go to one of them."""
     generator = torch.Generator().manual_seed(seed)
     order = torch.randperm(rows, generator=generator)
-    return order.repeat(-(-count // rows))[:count]
+    drawn: NDArray[np.int64] = order.repeat(-(-count // rows))[:count].numpy()
+    return drawn
 
 
 def encode(keys: NDArray[Any], books: Codebooks) -> Encoded:
@@ -205,17 +208,17 @@ def _offer(
 
 
 @compiled
-def _add_by_word(
-    residuals: NDArray[np.float32],
-    codes: NDArray[np.uint8],
+def _add_by_number(
+    rows: NDArray[np.float32],
+    numbers: NDArray[Any],
     sums: NDArray[np.float64],
     sizes: NDArray[np.int64],
 ) -> None:
-    """Add the parts of all rows to the sums [M, 256, d / M] of their codewords, and count them."""
+    """Add the parts of all rows to the sums [M, K, width] of their centres, and count them."""
     width = sums.shape[2]
-    for row in range(residuals.shape[0]):
+    for row in range(rows.shape[0]):
         for part in range(sums.shape[0]):
-            word = codes[row, part]
-            sizes[part, word] += 1
+            number = numbers[row, part]
+            sizes[part, number] += 1
             for i in range(width):
-                sums[part, word, i] += residuals[row, part * width + i]
+                sums[part, number, i] += rows[row, part * width + i]

@@ -187,4 +187,4 @@ def described(facts: Mapping[str, Any]) -> str:
     shards = f"{facts['shards']} shard{'' if facts['shards'] == 1 else 's'}"
     alone = ", trained by one worker" if facts.get("trained") == "whole" else ""
     measured = f"recall@{recall['k']} {recall['recall']:.3f}{at}{reached}"
-    return f"{facts['factory']} ({facts['why']}), {shards}, {measured}{alone}"
+    return f"{facts['factory']}, {shards}, {measured}{alone} ({facts['why']})"

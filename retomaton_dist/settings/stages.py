@@ -22,12 +22,15 @@ from retomaton_dist.settings.declaring import Settings
 class DeclaredStage:
     """A stage by its `name`: that of its command, of its `rd.` function and of its TOML table.
 
-    `code` is where its `BuildStage` is defined, imported when it is used. `settings` are its own,
-    if it has any; `reads` names further groups of settings that its command takes. `folder` is
-    where its files lie in the store; `named` is the setting that names what it makes, where several
-    may coexist. `line` is what `inspect` and the command say of it: text with
-    the stage's facts in braces, or the place (`package.module:name`) of a function of the facts.
-    `section` is the place of a function that says more: of the part's name and the whole stage.
+    code      where its `BuildStage` is defined, imported when it is used
+    folder    where its files lie in the store
+    settings  its own group of settings, if it has one
+    named     the setting that names what it makes, where several may coexist
+    reads     further groups of settings that its command takes
+    parts     further stages of the manifest that its command runs
+    line      what `inspect` and the command say of it: text with its facts in braces, or the place
+              (`package.module:name`) of a function of the facts
+    section   the place of a function that says more, of the name and the whole stage
     """
 
     name: str
@@ -38,6 +41,7 @@ class DeclaredStage:
     settings: type[Settings] | None = None
     named: str = ""
     reads: tuple[str, ...] = ()
+    parts: tuple[str, ...] = ()
     line: str = ""
     section: str = ""
 
@@ -71,6 +75,12 @@ def declared(name: str) -> DeclaredStage | None:
     """The declaration of a stage of the manifest, such as `suffix/default`, if it has one."""
     kind = name.split("/")[0]
     return next((stage for stage in STAGES if stage.name == kind), None)
+
+
+def command_for(name: str) -> str:
+    """The command that runs a stage of the manifest, such as `compile` for `codec/pq64`."""
+    kind = name.split("/")[0]
+    return next((stage.name for stage in STAGES if kind in stage.parts), kind)
 
 
 STAGES: tuple[DeclaredStage, ...] = (
@@ -176,6 +186,7 @@ STAGES: tuple[DeclaredStage, ...] = (
         folder="automata",
         settings=CompileSettings,
         named="automaton",
+        parts=("codec",),
         line="{states:,} states over {entries:,} entries, codec {codec}, "
         "{bytes_per_entry:.1f} bytes per entry",
     ),

@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from retomaton_dist.clustering.statistics import histogram, see_members, summari
 from retomaton_dist.settings import BuildSettings, ClusterSettings
 from retomaton_dist.settings.choices import CLUSTERINGS
 from retomaton_dist.stages.cost import StageEstimate, Work
-from retomaton_dist.stages.runner import Done, Plan, run_stage
+from retomaton_dist.stages.runner import Done, Plan, chunk_units, chunk_work, run_stage
 from retomaton_dist.stages.stage import BuildStage, Running
 from retomaton_dist.storage import states
 from retomaton_dist.storage.canonical import Json
@@ -68,14 +68,11 @@ class ClusterStage(BuildStage):
     """Entries become states."""
 
     gpu = True
+    needs = "extract"
 
     def check_fit(self, settings: BuildSettings, shape: Shape) -> None:
         """Refuse more states than entries."""
         clustering_named(settings).states(settings.of(ClusterSettings), shape)
-
-    def check_store(self, store: Store, settings: BuildSettings) -> None:  # noqa: ARG002
-        """The keys are read."""
-        store.stage("extract")
 
     def run(self, running: Running) -> None:
         """Cluster what is missing."""
@@ -107,9 +104,21 @@ class ClusterPlan(Plan[range]):
 
 @dataclass(frozen=True)
 class KeysPlan(ClusterPlan):
-    """A clustering by keys, which are compared as `blocking` says."""
+    """A clustering by keys, whole chunks at a time, which are compared as `blocking` says."""
 
     blocking: Blocking
+
+    unit_entries: ClassVar[int]
+
+    @cached_property
+    def units(self) -> list[range]:
+        """Whole chunks."""
+        return chunk_units(self.store.shape(), self.unit_entries)
+
+    @cached_property
+    def work(self) -> list[float]:
+        """Entries of each unit."""
+        return chunk_work(self.store.shape(), self.units)
 
     @property
     def gpu(self) -> bool:  # type: ignore[override]

@@ -72,6 +72,16 @@ class ReadingCost:
     workers: int = 1
     timing: str = "derived"
 
+    def estimate(
+        self, stage: str, makes: str, disk: float, reads: float, scratch: float = 0.0
+    ) -> StageEstimate:
+        """The estimate of a stage that takes this, and leaves and reads so many bytes."""
+        spent = self.memory, self.workers, self.core_seconds
+        return StageEstimate(
+            stage, makes, disk, *spent,
+            unit=self.unit, reads=reads, scratch=scratch, timing=self.timing,
+        )  # fmt: skip
+
 
 @dataclass(frozen=True)
 class Work:

@@ -191,20 +191,10 @@ class ExtractStage(BuildStage):
 
     def estimate(self, settings: BuildSettings, work: Work) -> list[StageEstimate]:  # noqa: ARG002
         """What the model takes was measured, or follows from its size; chunks are whole."""
-        effort, shape = work.model, work.shape
-        return [
-            StageEstimate(
-                "extract",
-                f"datastore.zarr: {shape.chunks:,} chunks",
-                shape.chunks * shape.chunk_entries * (2.0 * shape.dimension + 4 + 8),
-                effort.memory,
-                effort.workers,
-                effort.core_seconds,
-                unit=effort.unit,
-                reads=corpus_bytes(work),
-                timing=effort.timing,
-            )
-        ]
+        shape = work.shape
+        disk = shape.chunks * shape.chunk_entries * (2.0 * shape.dimension + 4 + 8)
+        makes = f"datastore.zarr: {shape.chunks:,} chunks"
+        return [work.model.estimate("extract", makes, disk, corpus_bytes(work))]
 
 
 class KeyReader(ModelReader):

@@ -29,7 +29,7 @@ from retomaton_dist.settings import ClusterSettings, IndexSettings
 from retomaton_dist.stages.cluster import Clustering, KeysPlan, with_statistics
 from retomaton_dist.stages.cost import StageEstimate, Work
 from retomaton_dist.stages.index import plan_index
-from retomaton_dist.stages.runner import Done, Plan, chunk_units, chunk_work, run_stage
+from retomaton_dist.stages.runner import Done, Plan, run_stage
 from retomaton_dist.stages.stage import Running
 from retomaton_dist.storage import states
 from retomaton_dist.storage.canonical import Json
@@ -100,6 +100,8 @@ class GreedyPlan(KeysPlan):
     seed: int
     index: str | None
 
+    unit_entries = UNIT_ENTRIES
+
     @property
     def gpu(self) -> bool:  # type: ignore[override]
         """Where all pairs are compared, as the blocking says."""
@@ -115,16 +117,6 @@ class GreedyPlan(KeysPlan):
             "seed": self.seed,
             "index": None if self.index is None else self.store.stage(self.index).digest,
         }
-
-    @cached_property
-    def units(self) -> list[range]:
-        """Whole chunks, whose entries' neighbours are found."""
-        return chunk_units(self.store.shape(), UNIT_ENTRIES)
-
-    @cached_property
-    def work(self) -> list[float]:
-        """Entries of each unit."""
-        return chunk_work(self.store.shape(), self.units)
 
     def worker(self) -> Callable[[], "NeighbourWorker"]:
         """Finds neighbours."""

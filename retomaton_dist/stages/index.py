@@ -5,20 +5,16 @@ driver has all workers find its cells. What the shards hold is bound to the conf
 parameters are not: asking for another recall only tunes anew.
 """
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
 
-from retomaton_dist.clustering.samples import passes
 from retomaton_dist.errors import BadInput
 from retomaton_dist.runtime.progress import say
 from retomaton_dist.runtime.session import Session
 from retomaton_dist.search import parameters
-from retomaton_dist.search.blocks import RUN_BYTES
-from retomaton_dist.search.division import UNDIVIDED, Division, division_of, trained_how
+from retomaton_dist.search.division import UNDIVIDED, division_of, trained_how
 from retomaton_dist.search.factory import (
     Choice,
     check_trainable,
@@ -39,6 +35,7 @@ from retomaton_dist.settings import BuildSettings, IndexSettings
 from retomaton_dist.stages.cluster import clustering_named
 from retomaton_dist.stages.cost import StageEstimate, Work
 from retomaton_dist.stages.index_cells import ITERATIONS, CellTraining
+from retomaton_dist.stages.index_cost import IndexRecipe, estimate_index
 from retomaton_dist.stages.index_tuning import fixed_parameters, tuned
 from retomaton_dist.stages.index_units import (
     IndexUnit,
@@ -47,7 +44,7 @@ from retomaton_dist.stages.index_units import (
     scratch_folder,
     units_of,
 )
-from retomaton_dist.stages.index_worker import ROWS_AT_ONCE, IndexTask, IndexWorker
+from retomaton_dist.stages.index_worker import IndexTask, IndexWorker
 from retomaton_dist.stages.runner import Done, Plan, run_stage
 from retomaton_dist.stages.stage import BuildStage, Running
 from retomaton_dist.storage.canonical import Json
@@ -56,21 +53,6 @@ from retomaton_dist.storage.guarded import GuardedReader
 from retomaton_dist.storage.manifest import Stage
 from retomaton_dist.storage.records import Record
 from retomaton_dist.storage.store import Store
-
-# FAISS: codewords of a part, iterations, and the sample that they are learned from.
-PQ_WORDS, PQ_ITERATIONS = 256, 25
-PQ_SAMPLE = 256 * PQ_WORDS
-
-
-@dataclass(frozen=True)
-class IndexRecipe:
-    """What is made, with every `auto` found out; `empty` is the index before its training."""
-
-    choice: Choice
-    empty: Any
-    sample: int
-    shards: int
-    division: Division
 
 
 class IndexStage(BuildStage):
@@ -105,55 +87,9 @@ class IndexStage(BuildStage):
         run_stage(running.writer, plan, running.session)
 
     def estimate(self, settings: BuildSettings, work: Work) -> list[StageEstimate]:
-        """Cells are found by our own k-means and filled in units, which are merged on disk."""
-        chosen, rates = settings.of(IndexSettings), work.rates
-        recipe = resolve(chosen, work.shape)
-        entries, dimension = work.shape.entries, work.shape.dimension
-        ivf, inner = ivf_of(recipe.empty), faiss.downcast_index(recipe.empty)
-        by_words = ivf is not None and isinstance(faiss.downcast_index(ivf), faiss.IndexIVFPQ)
-        cells, words = 0 if ivf is None else int(ivf.nlist), PQ_WORDS if by_words else 0
-        entry, unit = float(_entry_bytes(recipe.empty)), min(chosen.unit_entries, entries)
-        filled, trained = entry * entries, 4.0 * cells * dimension
-        neighbours = (chosen.recall_k or choose_k(entries)) + 1
-        seen = recipe.sample * passes(recipe.sample, max(1, cells), ITERATIONS)
-        compared = (chosen.recall_queries + cells + words) * dimension / rates.searched
-        spent = seen * cells * dimension / rates.products + entries * compared
-        spent += (work.key_bytes + 2 * filled) / rates.hashed
-        alone = PQ_SAMPLE * words * PQ_ITERATIONS * dimension / rates.searched
-        reads = 2.0 * recipe.sample * dimension + work.key_bytes + filled
-        known = ivf is not None or isinstance(inner, faiss.IndexFlat)
-        shards = f"{recipe.shards:,} shard{'s' * (recipe.shards > 1)}"
-        in_memory = 3 * (entry * unit + 4.0 * ROWS_AT_ONCE * dimension) + 4 * RUN_BYTES
-        exact = 12.0 * chosen.recall_queries * neighbours * recipe.shards
-        return [
-            StageEstimate(
-                stage="index",
-                makes=f"index/{chosen.name}: {recipe.choice.factory}, {shards}",
-                disk=filled + (recipe.shards + 1) * trained + exact,
-                memory=work.memory(in_memory + 2 * trained),
-                workers=work.workers,
-                core_seconds=spent if known else math.inf,
-                alone=alone,
-                unit=max(alone, unit * compared),
-                reads=reads,
-                passes=(reads - filled) / work.key_bytes,
-                scratch=filled,
-                exchanged=4.0 * cells * dimension * ITERATIONS,
-            )
-        ]
-
-
-def _entry_bytes(index: Any) -> int:
-    """Of codes, entry numbers and, in a graph, links."""
-    ivf, inner = ivf_of(index), faiss.downcast_index(index)
-    if ivf is not None:
-        return int(ivf.code_size) + 8
-    if isinstance(inner, faiss.IndexHNSW):
-        return int(inner.storage.sa_code_size()) + 4 * int(inner.hnsw.nb_neighbors(0))
-    try:
-        return int(index.sa_code_size())
-    except RuntimeError:
-        return 4 * int(index.d)
+        """See `index_cost.py`."""
+        chosen = settings.of(IndexSettings)
+        return [estimate_index(chosen, resolve(chosen, work.shape), work)]
 
 
 def resolve(settings: IndexSettings, shape: Shape) -> IndexRecipe:

@@ -1,20 +1,17 @@
 """The cells of an index: centroids from our own k-means, over a sample that all workers share."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from retomaton_dist.clustering.lloyd import Iteration
 from retomaton_dist.clustering.products import Blocking
-from retomaton_dist.runtime.progress import showing
 from retomaton_dist.runtime.session import Session
 from retomaton_dist.stages.kmeans_files import TrainingFiles
 from retomaton_dist.stages.kmeans_job import open_trained, training_files
 from retomaton_dist.stages.kmeans_recipe import recipe_of
-from retomaton_dist.stages.kmeans_training import train_centroids
+from retomaton_dist.stages.kmeans_training import train_shown
 from retomaton_dist.storage.guarded import GuardedReader
 
 # As many as FAISS takes for its own cells.
@@ -39,15 +36,7 @@ class CellTraining:
         """Train, or go on from the last checkpoint, with all workers of the session."""
         width = reader.shape.dimension
         recipe = recipe_of(self.cells, ITERATIONS, self.sample, self.seed, width)
-        reached = self._files.load()
-        before = len(reached.history) if reached else 0
-        mode = session.settings.progress
-        with showing(mode, "index cells", ITERATIONS, "iterations", before) as progress:
-
-            def show(history: Sequence[Iteration]) -> None:
-                progress.advance(len(history) - progress.done)
-
-            train_centroids(session, reader, recipe, self._files, Blocking(), show)
+        train_shown("index cells", session, reader, recipe, self._files, Blocking())
 
     def centroids(self, reader: GuardedReader) -> NDArray[np.float32]:
         """What was found. A cell for which no key was left has no centroid, and is no cell."""

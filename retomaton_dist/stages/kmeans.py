@@ -9,21 +9,19 @@ from typing import Any
 import numpy as np
 
 from retomaton_dist.clustering.assign import FindStates, finder
-from retomaton_dist.clustering.lloyd import Iteration, Stop, stopped
+from retomaton_dist.clustering.lloyd import Stop, stopped
 from retomaton_dist.clustering.products import Blocking
 from retomaton_dist.clustering.sums import digits_of, total_of
 from retomaton_dist.clustering.two_level import LEVEL_NAMES
-from retomaton_dist.runtime.progress import showing
 from retomaton_dist.runtime.session import Session
 from retomaton_dist.settings import ClusterSettings
 from retomaton_dist.stages.cluster import Clustering, KeysPlan, with_statistics
 from retomaton_dist.stages.cost import StageEstimate, Work
-from retomaton_dist.stages.kmeans_cost import KmeansSizes
 from retomaton_dist.stages.kmeans_files import TrainingFiles, TrainingState
 from retomaton_dist.stages.kmeans_job import SUMS_MEMORY, open_trained, training_files
-from retomaton_dist.stages.kmeans_recipe import Recipe, resolve
-from retomaton_dist.stages.kmeans_training import train_centroids
-from retomaton_dist.stages.runner import Done, Plan, chunk_units, chunk_work
+from retomaton_dist.stages.kmeans_recipe import KmeansSizes, Recipe, resolve
+from retomaton_dist.stages.kmeans_training import train_shown
+from retomaton_dist.stages.runner import Done, Plan
 from retomaton_dist.storage import states
 from retomaton_dist.storage.canonical import Json
 from retomaton_dist.storage.datastore import Shape
@@ -77,6 +75,8 @@ class KmeansPlan(KeysPlan):
 
     recipe: Recipe
 
+    unit_entries = UNIT_ENTRIES
+
     @cached_property
     def config(self) -> Json:
         """The keys and the recipe; where it is computed changes no bit."""
@@ -87,16 +87,6 @@ class KmeansPlan(KeysPlan):
         }
 
     @cached_property
-    def units(self) -> list[range]:
-        """Whole chunks, to be given their states."""
-        return chunk_units(self.store.shape(), UNIT_ENTRIES)
-
-    @cached_property
-    def work(self) -> list[float]:
-        """Entries of each unit."""
-        return chunk_work(self.store.shape(), self.units)
-
-    @cached_property
     def files(self) -> TrainingFiles:
         """What the training leaves until the stage is done."""
         return training_files(states.folder_of(self.store.path, self.clustering), self.config_hash)
@@ -104,17 +94,9 @@ class KmeansPlan(KeysPlan):
     def lead(self, session: Session) -> None:
         """Train, or go on training."""
         reached = self.files.load()
-        before = len(reached.history) if reached else 0
-        if reached and stopped(reached.history, Stop(self.recipe.iterations)):
-            return
-        mode = session.settings.progress
-        with showing(mode, "kmeans", self.recipe.iterations, "iterations", before) as progress:
-
-            def show(history: Sequence[Iteration]) -> None:
-                progress.advance(len(history) - progress.done, _shown(history[-1]))
-
+        if reached is None or not stopped(reached.history, Stop(self.recipe.iterations)):
             reader = GuardedReader(self.store)
-            train_centroids(session, reader, self.recipe, self.files, self.blocking, show)
+            train_shown("kmeans", session, reader, self.recipe, self.files, self.blocking)
 
     def worker(self) -> Callable[[], "AssignWorker"]:
         """Assigns entries."""
@@ -146,11 +128,6 @@ class KmeansPlan(KeysPlan):
     def scratch(self) -> Sequence[Path]:
         """The units' parts, and what the training left."""
         return states.parts_of(self.store.path, self.clustering), *self.files.scratch
-
-
-def _shown(last: Iteration) -> Json:
-    moved = {} if last.moved is None else {"moved": f"{last.moved:.1%}"}
-    return {"inertia": f"{last.inertia:.5g}", **moved, "empty": last.empty}
 
 
 def _total(units: Sequence[Record], digits: str) -> float:

@@ -16,19 +16,31 @@ import shutil
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from retomaton_dist.clustering.arrays import Centroids
 from retomaton_dist.clustering.lloyd import Iteration
+from retomaton_dist.stages.runner import Done
 from retomaton_dist.storage import checkpoint
-from retomaton_dist.storage.canonical import content_hash
+from retomaton_dist.storage.canonical import Json, content_hash
+from retomaton_dist.storage.checkpoint import Arrays
 from retomaton_dist.storage.errors import DamagedStore
 from retomaton_dist.storage.scratch import ScratchArray
 
 CHECKPOINT = "checkpoint.arrow"
 TRAINING = "training"
+
+
+class Kinded(Protocol):
+    """A unit of training: its kind is where its record lies."""
+
+    @property
+    def kind(self) -> str:
+        """Of the unit."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -99,13 +111,22 @@ class TrainingFiles:
         """The record of a unit."""
         return self.work / kind / f"unit-{number:05d}.arrow"
 
-    def keys(self, rows: int, dimension: int) -> ScratchArray:
-        """The keys of the rows, in training order."""
-        return ScratchArray(self.work / "keys", "<f2", (rows, dimension))
+    def has(self, number: int, payload: Kinded) -> bool:
+        """Whether a unit is done."""
+        return self.unit(payload.kind, number).exists()
 
-    def near_cells(self, rows: int, probes: int) -> ScratchArray:
-        """The cells that the rows see, in training order."""
-        return ScratchArray(self.work / "near_cells", "<i4", (rows, probes))
+    def keep(self, number: int, payload: Kinded, done: Done) -> None:
+        """Write the unit's record: what it leaves to others."""
+        path = self.unit(payload.kind, number)
+        checkpoint.save(path, self.config_hash, done.arrays, done.facts)
+
+    def facts(self, units: Sequence[Kinded]) -> list[Json]:
+        """What the records of a round say."""
+        return [self.left(unit.kind, number)[1] for number, unit in enumerate(units)]
+
+    def left(self, kind: str, number: int, *names: str) -> tuple[Arrays, Json]:
+        """Some arrays that a unit has left, mapped, and its facts."""
+        return checkpoint.load_part(self.unit(kind, number), names)
 
     def places(self, units: int, cells: int) -> ScratchArray:
         """Where the rows of each unit go, per cell."""
@@ -113,11 +134,8 @@ class TrainingFiles:
 
     def centroids(self, iteration: int, states: int, dimension: int) -> ScratchArray:
         """The centroids that an iteration begins with."""
-        return ScratchArray(self.iteration(iteration) / "centroids", "<f4", (states, dimension))
-
-    def iteration(self, number: int) -> Path:
-        """What belongs to the centroids that so many iterations have moved."""
-        return self.work / iteration_name(number)
+        path = self.work / iteration_name(iteration) / "centroids"
+        return ScratchArray(path, "<f4", (states, dimension))
 
     def save(self, state: TrainingState) -> None:
         """Replace the checkpoint."""

@@ -97,12 +97,13 @@ class TrainingJob(PicklesFieldsOnly):
     @property
     def keys_array(self) -> ScratchArray:
         """Where the rows' keys are copied to."""
-        return self.files.keys(self.recipe.rows, self.dimension)
+        return ScratchArray(self.files.work / "keys", "<f2", (self.recipe.rows, self.dimension))
 
     @property
     def cells_array(self) -> ScratchArray:
         """Where the cells that rows see are written to."""
-        return self.files.near_cells(self.recipe.rows, TwoLevel().probes)
+        shape = self.recipe.rows, TwoLevel().probes
+        return ScratchArray(self.files.work / "near_cells", "<i4", shape)
 
     def centroids_array(self, iteration: int) -> ScratchArray:
         """The centroids that so many iterations have moved."""

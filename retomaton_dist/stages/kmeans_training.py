@@ -8,7 +8,6 @@ import shutil
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 
@@ -20,6 +19,7 @@ from retomaton_dist.clustering.products import Blocking
 from retomaton_dist.clustering.sums import total_of
 from retomaton_dist.clustering.tally import Norms, spread_unit
 from retomaton_dist.clustering.two_level import apportion, masses_of
+from retomaton_dist.runtime.progress import showing
 from retomaton_dist.runtime.session import Session
 from retomaton_dist.stages.kmeans_files import CentroidPiece, TrainingFiles, TrainingState, checked
 from retomaton_dist.stages.kmeans_job import (
@@ -42,7 +42,7 @@ from retomaton_dist.stages.kmeans_units import (
     WeighCells,
     piece_facts,
 )
-from retomaton_dist.storage import checkpoint
+from retomaton_dist.stages.runner import open_rounds
 from retomaton_dist.storage.canonical import Json
 from retomaton_dist.storage.guarded import GuardedReader
 
@@ -69,9 +69,32 @@ def train_centroids(
         job = _job(reader, recipe, files, blocking)
         if reached is None:
             _train_cells(session, job)
-        with session.pool(partial(TrainingWorker, job), gpu=blocking.device == "cuda") as pool:
-            _iterate(job, reached, stop, partial(_run_missing, job, pool), show)
+        make, gpu = partial(TrainingWorker, job), blocking.device == "cuda"
+        with open_rounds(session, make, files, gpu=gpu) as run:
+            _iterate(job, reached, stop, run, show)
     return open_trained(reader, files)
+
+
+def train_shown(
+    title: str,
+    session: Session,
+    reader: GuardedReader,
+    recipe: Recipe,
+    files: TrainingFiles,
+    blocking: Blocking,
+) -> None:
+    """The same, iteration by iteration shown as progress."""
+    reached, mode = files.load(), session.settings.progress
+    before = len(reached.history) if reached else 0
+    with showing(mode, title, recipe.iterations, "iterations", before) as progress:
+
+        def show(history: Sequence[Iteration]) -> None:
+            last = history[-1]
+            moved = {} if last.moved is None else {"moved": f"{last.moved:.1%}"}
+            numbers: Json = {"inertia": f"{last.inertia:.5g}", **moved, "empty": last.empty}
+            progress.advance(len(history) - progress.done, numbers)
+
+        train_centroids(session, reader, recipe, files, blocking, show)
 
 
 def _job(
@@ -87,14 +110,6 @@ def _train_cells(session: Session, job: TrainingJob) -> None:
     recipe = recipe_of_cells(job.recipe, job.dimension)
     if job.recipe.two_level and not is_for_one(recipe, job.reader.shape):
         train_centroids(session, job.reader, recipe, job.files.of_cells, job.blocking)
-
-
-def _run_missing(job: TrainingJob, pool: Any, units: Sequence[TrainingUnit]) -> None:
-    """Have those units done that were not done before this run was started."""
-    missing = [unit for unit in units if not unit.record(job.files).exists()]
-    numbers = [unit.number for unit in missing]
-    for _ in pool.run(missing, numbers, lambda unit: unit.record(job.files).exists()):
-        pass
 
 
 def _iterate(
@@ -116,18 +131,23 @@ def _iterate(
 
 def _step(job: TrainingJob, state: TrainingState, run: Run) -> TrainingState:
     """Assign the rows that are seen, then move every centroid, some whole cells at a time."""
-    number, unit = len(state.history), state.spread_unit
+    number, unit, two_level = len(state.history), state.spread_unit, job.recipe.two_level
     stride, whole = job.strides[number], all(s == 1 for s in job.strides[: number + 1][-2:])
     sight = unit, stride, whole and number > 0
     rows = blocks_of(job.recipe.rows, job.span(stride))
-    assigning = [AssignRows(i, r.start, r.stop, number, *sight) for i, r in enumerate(rows)]
+    assigning = [AssignRows(r.start, r.stop, i, number, *sight) for i, r in enumerate(rows)]
     run(assigning)
     job.centroids_array(number + 1).make()
-    groups = _groups_of_states(job)
-    moving = [MoveRange(i, *g, number, unit, len(assigning)) for i, g in enumerate(groups)]
+    # Without cells, all states are one.
+    groups = group_cells(np.diff(job.state_offsets), job.range_states) if two_level else [(0, 1)]
+    moving = [MoveRange(*group, number, unit, len(assigning)) for group in groups]
     run(moving)
-    digits, moved, seen = _assigned(job, assigning)
-    facts = _facts_of(job, moving)
+    digits, moved, seen = np.zeros(1, np.int64), 0, 0
+    for place, assigned in enumerate(assigning):
+        arrays, fact = job.files.left(assigned.kind, place, "digits")
+        digits = digits + arrays["digits"]
+        moved, seen = moved + fact["moved"], seen + fact["seen"]
+    facts = job.files.facts(moving)
     iteration = Iteration(
         inertia=scaled(total_of(digits), job.recipe.rows, seen),
         moved=moved / job.recipe.rows if whole else None,
@@ -136,27 +156,6 @@ def _step(job: TrainingJob, state: TrainingState, run: Run) -> TrainingState:
         seen=seen,
     )
     return replace(_state_of(facts, state.levels), history=(*state.history, iteration))
-
-
-def _groups_of_states(job: TrainingJob) -> list[tuple[int, int]]:
-    """Cut the cells into groups whose states are moved together; without cells all are one."""
-    if not job.recipe.two_level:
-        return [(0, 1)]
-    return group_cells(np.diff(job.state_offsets), job.range_states)
-
-
-def _assigned(job: TrainingJob, units: Sequence[AssignRows]) -> tuple[Counts, int, int]:
-    """What the units add up to: distances, rows that moved, rows that were seen."""
-    digits, moved, seen = np.zeros(1, np.int64), 0, 0
-    for unit in units:
-        arrays, facts = checkpoint.load_part(unit.record(job.files), ("digits",))
-        digits = digits + arrays["digits"]
-        moved, seen = moved + facts["moved"], seen + facts["seen"]
-    return digits, moved, seen
-
-
-def _facts_of(job: TrainingJob, units: Sequence[TrainingUnit]) -> list[Json]:
-    return [checkpoint.load_part(unit.record(job.files), ())[1] for unit in units]
 
 
 def _state_of(facts: Sequence[Json], levels: int) -> TrainingState:
@@ -171,21 +170,18 @@ def _begin(job: TrainingJob, run: Run) -> TrainingState:
     """Start from keys that are drawn; rows that are not all entries are copied together."""
     if job.copies_rows:
         job.keys_array.make()
-        run(list(_copying(job)))
+        assert job.draw is not None, "plain k-means over all entries needs no copy"
+        copying, place = [], 0
+        for unit in _entry_units(job):
+            copying.append(CopyRows(*unit, place))
+            place += len(job.draw.among(*unit))
+        run(copying)
     entries, states = job.reader.shape.entries, job.recipe.states
     centroids = first_centroids(entries, job.reader.rows, states, job.recipe.seed)
     array = job.centroids_array(0)
     array.make()
     array.write([(0, centroids)])
     return _state_of([piece_facts(0, centroids)], levels=1)
-
-
-def _copying(job: TrainingJob) -> Iterator[CopyRows]:
-    assert job.draw is not None
-    place = 0
-    for number, (first, last) in enumerate(_entry_units(job)):
-        yield CopyRows(number, first, last, place)
-        place += len(job.draw.among(first, last))
 
 
 def _entry_units(job: TrainingJob) -> list[tuple[int, int]]:
@@ -199,37 +195,35 @@ def _entry_units(job: TrainingJob) -> list[tuple[int, int]]:
 def _begin_in_cells(job: TrainingJob, run: Run) -> TrainingState:
     """Order the rows by their nearest cells, and split every cell into states."""
     if job.files.of_cells.load() is None:
-        finding = [FindCells(0, 0, job.reader.shape.entries)]
+        finding = [FindCells(0, job.reader.shape.entries)]
         run(finding)
-        job.files.of_cells.save(_state_of(_facts_of(job, finding), levels=1))
+        job.files.of_cells.save(_state_of(job.files.facts(finding), levels=1))
     if not job.files.layout.exists():
         _order_rows(job, run)
     shutil.rmtree(job.files.near, ignore_errors=True)
     groups = group_cells(np.diff(job.row_offsets), job.unit_rows)
     if not job.files.cells.exists():
-        weighing = [WeighCells(number, *group) for number, group in enumerate(groups)]
-        run(weighing)
-        found = [checkpoint.load_part(u.record(job.files), ("weights",))[0] for u in weighing]
-        weights = np.concatenate([arrays["weights"] for arrays in found])
+        run([WeighCells(*group) for group in groups])
+        kept = [job.files.left(WeighCells.kind, unit, "weights") for unit in range(len(groups))]
+        weights = np.concatenate([arrays["weights"] for arrays, _ in kept])
         masses = masses_of(weights, np.diff(job.row_offsets))
         states = apportion(masses, job.recipe.states)
         save_offsets(job.files.cells, job.files.config_hash, states)
     job.centroids_array(0).make()
-    splitting = [SplitCells(number, *group) for number, group in enumerate(groups)]
+    splitting = [SplitCells(*group) for group in groups]
     run(splitting)
     above = job.coarse.above
-    return _state_of(_facts_of(job, splitting), levels=2 if above is None else 1 + above.levels)
+    return _state_of(job.files.facts(splitting), levels=2 if above is None else 1 + above.levels)
 
 
 def _order_rows(job: TrainingJob, run: Run) -> None:
     """Find the cells that rows see, then write every row to its place among its cell's."""
     units = _entry_units(job)
-    seeing = [SeeCells(number, *unit) for number, unit in enumerate(units)]
-    run(seeing)
+    run([SeeCells(*unit) for unit in units])
 
     def counts() -> Iterator[Counts]:
-        for unit in seeing:
-            yield checkpoint.load_part(unit.record(job.files), ("counts",))[0]["counts"]
+        for unit in range(len(units)):
+            yield job.files.left(SeeCells.kind, unit, "counts")[0]["counts"]
 
     cells = len(job.coarse.centres)
     places = job.files.places(len(units), cells)
@@ -237,6 +231,6 @@ def _order_rows(job: TrainingJob, run: Run) -> None:
     places.write((i, row[None]) for i, row in enumerate(places_of_units(counts)))
     job.keys_array.make()
     job.cells_array.make()
-    run([PlaceRows(number, *unit, len(units)) for number, unit in enumerate(units)])
+    run([PlaceRows(*unit, number, len(units)) for number, unit in enumerate(units)])
     totals: Counts = sum(counts(), start=np.zeros(cells, np.int64))
     save_offsets(job.files.layout, job.files.config_hash, totals)

@@ -4,13 +4,12 @@
     to begin              WeighCells, SplitCells
     in every iteration    AssignRows, then MoveRange: each key is read once, each sum added once
 
-Each leaves a record when all that it wrote is durable; whoever finds the record knows it is done.
+The runner has them done in open rounds; a unit's record lies in scratch (`kmeans_files.py`).
 """
 
 import itertools
 from abc import ABC, abstractmethod
 from dataclasses import asdict, dataclass
-from pathlib import Path
 
 import numpy as np
 
@@ -26,26 +25,24 @@ from retomaton_dist.clustering.cell_order import (
 from retomaton_dist.clustering.cells import NearCells, cell_finder
 from retomaton_dist.clustering.draw import drawn
 from retomaton_dist.clustering.lloyd import cluster_rows
-from retomaton_dist.clustering.moving import moved_centroids
 from retomaton_dist.clustering.samples import rows_seen
 from retomaton_dist.clustering.sums import digits_of
 from retomaton_dist.clustering.tally import Tally, add_tally, empty_range, norms_of, tally_of
 from retomaton_dist.clustering.two_level import TwoLevel, split_rows
-from retomaton_dist.stages.kmeans_files import TrainingFiles, digest_of_rows, iteration_name
+from retomaton_dist.clustering.update import moved_centroids
+from retomaton_dist.stages.kmeans_files import digest_of_rows, iteration_name
 from retomaton_dist.stages.kmeans_job import TrainingJob
 from retomaton_dist.stages.kmeans_recipe import recipe_of_cells
-from retomaton_dist.storage import checkpoint
+from retomaton_dist.stages.runner import Done
 from retomaton_dist.storage.canonical import Json
-from retomaton_dist.storage.checkpoint import Arrays
 
 TALLIED = ("states", "counts", "spreads", "keys", "magnitudes")
 
 
 @dataclass(frozen=True)
 class TrainingUnit(ABC):
-    """Unit `number` of its kind, over first..last-1 of what it works on."""
+    """A unit over first..last-1 of what its kind works on."""
 
-    number: int
     first: int
     last: int
 
@@ -55,17 +52,8 @@ class TrainingUnit(ABC):
         """Where records of these units lie."""
 
     @abstractmethod
-    def do(self, job: TrainingJob) -> tuple[Arrays, Json]:
-        """Do the unit durably; return what its record is to hold."""
-
-    def record(self, files: TrainingFiles) -> Path:
-        """What is there when the unit is done."""
-        return files.unit(self.kind, self.number)
-
-    def run(self, job: TrainingJob) -> None:
-        """Do the unit, then declare it done."""
-        arrays, facts = self.do(job)
-        checkpoint.save(self.record(job.files), job.files.config_hash, arrays, facts)
+    def do(self, job: TrainingJob) -> Done:
+        """Do the unit durably."""
 
 
 class TrainingWorker:
@@ -74,9 +62,9 @@ class TrainingWorker:
     def __init__(self, job: TrainingJob) -> None:
         self._job = job
 
-    def run(self, unit: TrainingUnit) -> None:
+    def run(self, number: int, payload: TrainingUnit) -> Done:  # noqa: ARG002 - units know theirs
         """Do one unit."""
-        unit.run(self._job)
+        return payload.do(self._job)
 
 
 class FindCells(TrainingUnit):
@@ -84,7 +72,7 @@ class FindCells(TrainingUnit):
 
     kind = "found"
 
-    def do(self, job: TrainingJob) -> tuple[Arrays, Json]:
+    def do(self, job: TrainingJob) -> Done:
         """Write their centres: a k-means of its own, in memory."""
         recipe = recipe_of_cells(job.recipe, job.dimension)
         rows = np.sort(drawn(self.last, recipe.rows, recipe.seed))
@@ -93,7 +81,7 @@ class FindCells(TrainingUnit):
         array = job.files.of_cells.centroids(0, *centres.shape)
         array.make()
         array.write([(0, centres)])
-        return {}, piece_facts(0, centres)
+        return Done(facts=piece_facts(0, centres))
 
 
 class SeeCells(TrainingUnit):
@@ -101,30 +89,34 @@ class SeeCells(TrainingUnit):
 
     kind = "near"
 
-    def do(self, job: TrainingJob) -> tuple[Arrays, Json]:
+    def do(self, job: TrainingJob) -> Done:
         """Leave them, and how many rows each cell is nearest to."""
         find = cell_finder(job.coarse, job.blocking, ranked=True)
         near = find(job.entry_keys(self.first, self.last))
-        return {"near": near, "counts": count_rows(near, len(job.coarse.centres))}, {}
+        counts = count_rows(near, len(job.coarse.centres))
+        return Done(arrays={"near": near, "counts": counts})
 
 
 @dataclass(frozen=True)
 class PlaceRows(TrainingUnit):
-    """Write the rows among the entries first..last-1 to their places in the order of cells."""
+    """Write the rows among the entries first..last-1 to their places in the order of cells.
 
+    It is unit `number` of so many.
+    """
+
+    number: int
     units: int
 
     kind = "placed"
 
-    def do(self, job: TrainingJob) -> tuple[Arrays, Json]:
+    def do(self, job: TrainingJob) -> Done:
         """Write a run of rows for each cell that is nearest to some."""
-        seen = job.files.unit(SeeCells.kind, self.number)
-        near = checkpoint.load_part(seen, ("near",))[0]["near"]
+        near = job.files.left(SeeCells.kind, self.number, "near")[0]["near"]
         places = job.files.places(self.units, len(job.coarse.centres)).map()[self.number]
         keys, runs = job.entry_keys(self.first, self.last), list(runs_of(near, places))
         job.keys_array.write((run.place, keys[run.rows]) for run in runs)
         job.cells_array.write((run.place, near[run.rows]) for run in runs)
-        return {}, {}
+        return Done()
 
 
 @dataclass(frozen=True)
@@ -135,10 +127,10 @@ class CopyRows(TrainingUnit):
 
     kind = "placed"
 
-    def do(self, job: TrainingJob) -> tuple[Arrays, Json]:
+    def do(self, job: TrainingJob) -> Done:
         """Copy their keys."""
         job.keys_array.write([(self.place, job.entry_keys(self.first, self.last))])
-        return {}, {}
+        return Done()
 
 
 class WeighCells(TrainingUnit):
@@ -146,14 +138,14 @@ class WeighCells(TrainingUnit):
 
     kind = "weighed"
 
-    def do(self, job: TrainingJob) -> tuple[Arrays, Json]:
+    def do(self, job: TrainingJob) -> Done:
         """Leave their weights."""
         bounds = job.row_offsets[self.first : self.last + 1].tolist()
         weights = [
             weigh(_some_rows(job, begin, end, WEIGHED_ROWS), end - begin, job.blocking)
             for begin, end in itertools.pairwise(bounds)
         ]
-        return {"weights": np.array(weights, np.float64)}, {}
+        return Done(arrays={"weights": np.array(weights, np.float64)})
 
 
 class SplitCells(TrainingUnit):
@@ -161,7 +153,7 @@ class SplitCells(TrainingUnit):
 
     kind = "split"
 
-    def do(self, job: TrainingJob) -> tuple[Arrays, Json]:
+    def do(self, job: TrainingJob) -> Done:
         """Write the centroids of the cells' states."""
         rows, states = job.row_offsets, job.state_offsets
         begin, end = int(states[self.first]), int(states[self.last])
@@ -176,7 +168,7 @@ class SplitCells(TrainingUnit):
                     keys, count, settings.split_iterations, job.recipe.seed, job.blocking
                 )
         job.centroids_array(0).write([(begin, centroids)])
-        return {}, piece_facts(begin, centroids)
+        return Done(facts=piece_facts(begin, centroids))
 
 
 def _some_rows(job: TrainingJob, first: int, last: int, limit: int) -> np.ndarray:
@@ -196,9 +188,11 @@ def piece_facts(first: int, centroids: np.ndarray) -> Json:
 class AssignRows(TrainingUnit):
     """Give those of the rows first..last-1 that are seen their states, and add up the members.
 
-    One row in `stride` is seen; where `compares`, all are, as in the iteration before.
+    One row in `stride` is seen; where `compares`, all are, as in the iteration before, by the unit
+    of the same `number`.
     """
 
+    number: int
     iteration: int
     spread_unit: float
     stride: int
@@ -209,15 +203,14 @@ class AssignRows(TrainingUnit):
         """Of the iteration."""
         return f"{iteration_name(self.iteration)}/assigned"
 
-    def do(self, job: TrainingJob) -> tuple[Arrays, Json]:
+    def do(self, job: TrainingJob) -> Done:
         """Leave the rows' states, how many have moved, and the tally of the states they are in."""
         keys, near = self._rows(job)
         nearest = self._find(job, keys, near)
         tally = tally_of(keys, nearest, self.spread_unit)
         arrays = {name: getattr(tally, name) for name in TALLIED}
-        digits = digits_of(nearest.distances)
-        facts = {"moved": self._moved(job, nearest), "seen": len(keys)}
-        return {**arrays, "row_states": nearest.states, "digits": digits}, facts
+        arrays |= {"row_states": nearest.states, "digits": digits_of(nearest.distances)}
+        return Done(facts={"moved": self._moved(job, nearest), "seen": len(keys)}, arrays=arrays)
 
     def _rows(self, job: TrainingJob) -> tuple[Keys, NearCells | None]:
         """The keys of the rows that are seen, and the cells that these see."""
@@ -238,8 +231,7 @@ class AssignRows(TrainingUnit):
         if not self.compares:
             return len(nearest.states)
         kind = f"{iteration_name(self.iteration - 1)}/assigned"
-        path = job.files.unit(kind, self.number)
-        before = checkpoint.load_part(path, ("row_states",))[0]["row_states"]
+        before = job.files.left(kind, self.number, "row_states")[0]["row_states"]
         return int(np.count_nonzero(before != nearest.states))
 
 
@@ -260,19 +252,19 @@ class MoveRange(TrainingUnit):
         """Of the iteration."""
         return f"{iteration_name(self.iteration)}/moved"
 
-    def do(self, job: TrainingJob) -> tuple[Arrays, Json]:
+    def do(self, job: TrainingJob) -> Done:
         """Write the centroids that the next iteration begins with."""
         whole = np.array([0, job.recipe.states])
         offsets = job.state_offsets if job.recipe.two_level else whole
         offsets = offsets[self.first : self.last + 1]
         total = empty_range(int(offsets[0]), int(offsets[-1]), job.dimension)
         assigned = f"{iteration_name(self.iteration)}/assigned"
-        for number in range(self.units):
-            arrays, _ = checkpoint.load_part(job.files.unit(assigned, number), TALLIED)
+        for unit in range(self.units):
+            arrays, _ = job.files.left(assigned, unit, *TALLIED)
             add_tally(total, Tally(**arrays))
         after = moved_centroids(total, self.spread_unit, offsets)
         first = total.sums.first
         job.centroids_array(self.iteration + 1).write([(first, after.centroids)])
         empty = int(np.count_nonzero(total.counts == 0))
         facts = {"empty": empty, "refilled": after.filled}
-        return {}, {**facts, **piece_facts(first, after.centroids)}
+        return Done(facts={**facts, **piece_facts(first, after.centroids)})

@@ -7,8 +7,9 @@ and how what the units wrote becomes the stage's result. `run_stage` does the re
                 or other packages; other settings than the stage was begun with,
                 also if it is finished
     prepare     room for the units' results, before the first of them
-    lead        the driver's own part, if there is one (k-means trains)
-    units       those that are missing, round after round, each recorded when it is durable
+    lead        rounds of the stage's own, if it has any (k-means trains)
+    units       those that are missing, round after round, each recorded when it is durable;
+                rounds of which nobody knows how many there will be are `open_rounds`
     finish      one result of all units, and its digests in the manifest
     clean up    whatever is not part of the result, also what a killed run left
 """
@@ -18,7 +19,7 @@ import importlib.metadata
 import platform
 import shutil
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -30,6 +31,7 @@ from retomaton_dist.runtime.progress import say, showing
 from retomaton_dist.runtime.session import Session
 from retomaton_dist.storage import files, records
 from retomaton_dist.storage.canonical import Json, content_hash
+from retomaton_dist.storage.checkpoint import Arrays
 from retomaton_dist.storage.datastore import Shape
 from retomaton_dist.storage.files import FileDigest
 from retomaton_dist.storage.lock import check_held
@@ -46,12 +48,14 @@ Given = TypeVar("Given", contravariant=True)
 class Done:
     """What a unit, or a stage, has written (paths relative to the store), and facts about it.
 
-    `counts` are numbers of a unit that progress adds up and shows.
+    `counts` are numbers of a unit that progress adds up and shows. `arrays` are what units of open
+    rounds leave to each other: their records hold them.
     """
 
     files: dict[str, FileDigest] = field(default_factory=dict)
     facts: Json = field(default_factory=dict)
     counts: dict[str, float] = field(default_factory=dict)
+    arrays: Arrays = field(default_factory=dict)
 
 
 class UnitWorker(Protocol[Given]):
@@ -123,7 +127,7 @@ class Plan(ABC, Generic[Payload]):
         """Make room for what units write. Called as long as no unit is done."""
 
     def lead(self, session: Session) -> None:
-        """Do the driver's own part, before the units. Called until the stage is finished."""
+        """Have rounds of the stage's own done. Called until the stage is finished."""
 
     @abstractmethod
     def finish(self, units: Sequence[Record]) -> Done:
@@ -214,7 +218,7 @@ def _run_units(
         return
     _check_cluster(writer, plan, session)
     ticket = ticket_for(writer, plan)
-    make, recorded = partial(Recorder, ticket, plan.worker()), ticket.recorded()
+    make, recorded = partial(Recorder, ticket, plan.worker(), ticket.check), ticket.recorded()
     before = sum(plan.work) - sum(plan.work[unit] for unit in missing)
     mode, summed = session.settings.progress, dict[str, float]()
     with (
@@ -231,6 +235,22 @@ def _run_units(
                 progress.advance(plan.work[unit], shown)
 
 
+class Ledger(Protocol[Given]):
+    """Keeps which units are done."""
+
+    def keep(self, number: int, payload: Given, done: Done) -> None:
+        """Declare a unit done that is durable."""
+        ...
+
+
+class OpenLedger(Ledger[Given], Protocol):
+    """Keeps which units of rounds are done that the manifest knows nothing of."""
+
+    def has(self, number: int, payload: Given) -> bool:
+        """Whether a unit is done."""
+        ...
+
+
 @dataclass(frozen=True)
 class Ticket:
     """What a worker's records are bound to: the run that it works for, and its stage as begun."""
@@ -244,6 +264,11 @@ class Ticket:
     def check(self) -> None:
         """Refuse to write if the run was replaced, or has finished the stage."""
         check_held(self.store, self.token)
+
+    def keep(self, number: int, payload: object, done: Done) -> None:  # noqa: ARG002 - any unit
+        """Write the unit's record."""
+        record = Record(number, self.config_hash, done.files, done.facts, self.attempt)
+        records.write(self.store, self.stage, record)
 
     def recorded(self) -> Callable[[tuple[int, Any]], bool]:
         """What tells of a unit whether it was done since; some are done again though recorded."""
@@ -263,17 +288,40 @@ def ticket_for(writer: StoreWriter, plan: Plan[Any]) -> Ticket:
 class Recorder(Generic[Payload]):
     """Declares units done, in the actor that has just made them durable."""
 
-    def __init__(self, ticket: Ticket, make: Callable[[], UnitWorker[Payload]]) -> None:
-        self._ticket, self._worker = ticket, make()
+    def __init__(
+        self,
+        ledger: Ledger[Any],
+        make: Callable[[], UnitWorker[Payload]],
+        fence: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._ledger, self._worker, self._fence = ledger, make(), fence
 
     def run(self, unit: tuple[int, Payload]) -> dict[str, float]:
-        """Do the unit, then write its record; return its counts."""
-        (number, payload), ticket = unit, self._ticket
-        with files.fenced(ticket.check):
-            done = self._worker.run(number, payload)
-            record = Record(number, ticket.config_hash, done.files, done.facts, ticket.attempt)
-            records.write(ticket.store, ticket.stage, record)
+        """Do the unit, then keep that it is done; return its counts."""
+        with files.fenced(self._fence):
+            done = self._worker.run(*unit)
+            self._ledger.keep(*unit, done)
         return done.counts
+
+
+@contextlib.contextmanager
+def open_rounds(
+    session: Session,
+    make: Callable[[], UnitWorker[Payload]],
+    ledger: OpenLedger[Any],
+    *,
+    gpu: bool,
+) -> Iterator[Callable[[Sequence[Payload]], None]]:
+    """Yield what has a round of units done, by the session's workers, that are not done yet."""
+    with session.pool(partial(Recorder, ledger, make), gpu=gpu) as pool:
+
+        def run(units: Sequence[Payload]) -> None:
+            missing: list[Any] = [unit for unit in enumerate(units) if not ledger.has(*unit)]
+            numbers = [number for number, _ in missing]
+            for _ in pool.run(missing, numbers, lambda unit: ledger.has(*unit)):
+                pass
+
+        yield run
 
 
 def _clean_up(writer: StoreWriter, plan: Plan[Payload]) -> None:

@@ -41,9 +41,13 @@ class Running:
 
 
 class BuildStage(ABC):
-    """What one stage refuses, does and costs. `gpu` says that it uses GPUs where there are any."""
+    """What one stage refuses, does and costs.
+
+    `gpu` says that it uses GPUs where there are any; `needs` is the stage that must be finished.
+    """
 
     gpu = False
+    needs = ""
 
     def check(  # noqa: B027 - most refuse nothing
         self, settings: BuildSettings, dimension: int, store: Path | None
@@ -56,8 +60,10 @@ class BuildStage(ABC):
     def check_fit(self, settings: BuildSettings, shape: Shape) -> None:  # noqa: B027
         """Refuse settings that do not fit so many entries."""
 
-    def check_store(self, store: Store, settings: BuildSettings) -> None:  # noqa: B027
+    def check_store(self, store: Store, settings: BuildSettings) -> None:  # noqa: ARG002
         """Refuse a store that lacks what the stage reads, or that the settings do not fit."""
+        if self.needs:
+            store.stage(self.needs)
 
     @abstractmethod
     def run(self, running: Running) -> None:

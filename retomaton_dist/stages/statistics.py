@@ -86,9 +86,7 @@ class StatisticsPlan(StretchPlan):
 class StatisticsStage(BuildStage):
     """How the corpus's tokens go on."""
 
-    def check_store(self, store: Store, settings: BuildSettings) -> None:  # noqa: ARG002
-        """The corpus is read."""
-        store.stage("tokenize")
+    needs = "tokenize"
 
     def run(self, running: Running) -> None:
         """Count what is missing."""

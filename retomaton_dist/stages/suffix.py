@@ -33,7 +33,6 @@ from retomaton_dist.storage.canonical import Json
 from retomaton_dist.storage.corpus import DOCUMENTS, TOKENS, Corpus
 from retomaton_dist.storage.guarded import GuardedReader
 from retomaton_dist.storage.records import Record
-from retomaton_dist.storage.store import Store
 from retomaton_dist.storage.suffixes import SuffixShape
 
 # Of an entry whose place among contexts is being found.
@@ -43,9 +42,7 @@ SORTING_BYTES = 80
 class SuffixStage(BuildStage):
     """Entries by the tokens before them."""
 
-    def check_store(self, store: Store, settings: BuildSettings) -> None:  # noqa: ARG002
-        """The corpus is read."""
-        store.stage("tokenize")
+    needs = "tokenize"
 
     def run(self, running: Running) -> None:
         """Order what is missing."""

@@ -207,21 +207,8 @@ class TokenizeStage(BuildStage):
 
     def estimate(self, settings: BuildSettings, work: Work) -> list[StageEstimate]:  # noqa: ARG002
         """What it takes was measured, or follows from the size of the text."""
-        effort, disk = work.tokenizing, corpus_bytes(work)
-        return [
-            StageEstimate(
-                "tokenize",
-                "corpus",
-                disk,
-                effort.memory,
-                effort.workers,
-                effort.core_seconds,
-                unit=effort.unit,
-                reads=work.text_bytes,
-                scratch=disk,
-                timing=effort.timing,
-            )
-        ]
+        disk = corpus_bytes(work)
+        return [work.tokenizing.estimate("tokenize", "corpus", disk, work.text_bytes, disk)]
 
 
 def corpus_bytes(work: Work) -> float:

@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from retomaton_dist.clustering.assign import Nearest
-from retomaton_dist.clustering.moving import moved_centroids
 from retomaton_dist.clustering.sums import UNIT
 from retomaton_dist.clustering.tally import (
     Norms,
@@ -17,6 +16,7 @@ from retomaton_dist.clustering.tally import (
     spread_unit,
     tally_of,
 )
+from retomaton_dist.clustering.update import moved_centroids
 from tests.clustering.data import DIVISIONS, divided
 
 STATES = 7

@@ -17,7 +17,7 @@ from retomaton_dist.settings import ClusterSettings, ModelSettings
 from retomaton_dist.stages.cost import Work
 from retomaton_dist.stages.extract import choose_shape
 from retomaton_dist.stages.kmeans import Kmeans
-from retomaton_dist.stages.kmeans_cost import KmeansSizes
+from retomaton_dist.stages.kmeans_recipe import KmeansSizes
 from tests.benchmarks.scale_rates import RATE_OF, compared, estimated, rates_of
 from tests.cli.checks import check_refused
 from tests.conftest import TINY_DIMENSION

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from retomaton_dist.dry_run.rates import MEASURED
 from retomaton_dist.errors import (
     ClusterError,
     ConfigMismatch,
@@ -21,8 +22,11 @@ from retomaton_dist.errors import (
     StoreLocked,
 )
 from retomaton_dist.runtime.session import Session
-from retomaton_dist.settings import WorkerSettings
+from retomaton_dist.settings import BuildSettings, WorkerSettings
+from retomaton_dist.settings.stages import DeclaredStage
+from retomaton_dist.stages.cost import Work
 from retomaton_dist.stages.runner import Done, Plan, Recorder, run_stage, ticket_for
+from retomaton_dist.stages.stage import Running
 from retomaton_dist.storage import columns, files, records
 from retomaton_dist.storage.store import Store, writing
 from retomaton_dist.storage.verify import repair, verify
@@ -249,7 +253,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 import numpy as np
-from retomaton_dist.stages.runner import Done, Plan, chunk_units, chunk_work
+from retomaton_dist.settings import BuildSettings
+from retomaton_dist.stages.cost import StageEstimate, Work
+from retomaton_dist.stages.runner import Done, Plan, chunk_units, chunk_work, run_stage
+from retomaton_dist.stages.stage import BuildStage, Running
 from retomaton_dist.storage import columns
 from retomaton_dist.storage.canonical import Json
 from retomaton_dist.storage.guarded import GuardedReader
@@ -258,7 +265,14 @@ from retomaton_dist.storage.store import Store
 """
     names = {"__name__": "count"}
     exec(imports + code, names)
-    return names["CountPlan"]
+    return names["CountStage"]()
+
+
+def declaration_of_contributing():
+    """The entry of `STAGES` that CONTRIBUTING shows, as it stands there."""
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    (code,) = re.findall(r"```python\n(DeclaredStage\(.*?)```", text, re.DOTALL)
+    return eval(code, {"DeclaredStage": DeclaredStage})
 
 
 def test_the_stage_that_contributing_shows_counts_and_is_a_stage_like_the_others(
@@ -266,13 +280,19 @@ def test_the_stage_that_contributing_shows_counts_and_is_a_stage_like_the_others
 ):
     path = shutil.copytree(small_store.path, tmp_path / "a.store")
     store = Store.open(path)
-    plan = stage_of_contributing()(store, store.corpus().vocabulary)
+    stage = stage_of_contributing()
     with Session(HERE) as session, writing(path) as writer:
-        run_stage(writer, plan, session)
+        stage.run(Running(writer, BuildSettings((HERE,)), session))
     found = columns.map_columns(path / "counts/counts.arrow", {"count": np.int64})["count"]
     assert np.array_equal(found, np.bincount(store.datastore().values, minlength=len(found)))
     checked = verify(Store.open(path))
     assert (checked.findings, checked.leftovers) == ([], [])
+    facts = Store.open(path).stage("count").facts
+    said = declaration_of_contributing().said(facts)
+    assert said == f"{np.count_nonzero(found):,} values occur"
+    work = Work(store.shape(), 1, MEASURED, len(found))
+    (estimate,) = stage.estimate(BuildSettings((HERE,)), work)
+    assert estimate.disk == found.nbytes
 
 
 class Cut(Writer):
@@ -285,7 +305,7 @@ class Cut(Writer):
 
 def do_late(ticket, make, unit, said):
     try:
-        Recorder(ticket, make).run(unit)
+        Recorder(ticket, make, ticket.check).run(unit)
     except StoreLocked as error:
         said.put(str(error))
     else:

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retomaton_dist.clustering.moving import refill
+from retomaton_dist.clustering.update import refill
 
 
 def refilled(counts, spreads, offsets=None, dimension=4):
