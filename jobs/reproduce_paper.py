@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from retomaton_dist.settings.parsing import GROUPS, checked_table, split_keywords
 
 import retomaton_dist as rd
 from retomaton_dist.corpus.documents import read_texts
@@ -27,6 +26,7 @@ from retomaton_dist.runtime.progress import clock, say
 from retomaton_dist.runtime.session import Session
 from retomaton_dist.settings import CorpusSettings, ModelSettings, ReproduceSettings, WorkerSettings
 from retomaton_dist.settings.evaluate import listed
+from retomaton_dist.settings.parsing import GROUPS, checked_table, split_keywords
 from retomaton_dist.settings.reproduce import STEP_TABLES, check_free
 from retomaton_dist.storage import files
 
