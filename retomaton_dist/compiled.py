@@ -1,5 +1,6 @@
 """Typed decorators for kernels that run outside the GIL."""
 
+import contextlib
 from collections.abc import Callable
 from typing import Any, TypeAlias, TypeVar, cast
 
@@ -43,4 +44,20 @@ def _kernel(function: Callable[..., object], **flags: Any) -> Any:
     # Where numba cannot write it takes a folder that may hold old code: then rather none.
     if not kernel.stats.cache_path.startswith(str(folder)):
         return numba.njit(nogil=True, **flags)(function)
+    _keep_if_possible(kernel)
     return kernel
+
+
+def _keep_if_possible(kernel: Any) -> None:
+    """Have a kernel that numba compiled, but cannot keep, used all the same.
+
+    Where threads of a cold start need one kernel at once, numba at times has "no compiled object
+    yet" to write into its cache.
+    """
+    save = kernel._cache.save_overload
+
+    def save_overload(signature: Any, data: Any) -> None:
+        with contextlib.suppress(RuntimeError):
+            save(signature, data)
+
+    kernel._cache.save_overload = save_overload
