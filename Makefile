@@ -15,7 +15,7 @@ BENCHMARKS := $(filter-out __init__ memory small_store test_%,$(basename $(notdi
 FAULTS ?= 50
 SEED ?= 1
 
-.PHONY: demo test test-slow test-gpu lint bench chaos clean help
+.PHONY: demo test test-slow test-gpu lint bench chaos docs clean help
 
 help:
 	@echo "make demo       install, then run everything end to end on Python's own library"
@@ -24,6 +24,7 @@ help:
 	@echo "make test-gpu   GPU against CPU, path by path, on a machine that has one (FAISS=gpu)"
 	@echo "make bench      the benchmarks: ratios against named peers"
 	@echo "make chaos      faults at random on a cluster of three raylets: FAULTS=50 SEED=1"
+	@echo "make docs       write docs/reference/ anew from the declarations in the code"
 	@echo "make clean      remove the virtual environment, the demo and compiled kernels"
 
 $(INSTALLED): pyproject.toml constraints.txt
@@ -56,6 +57,9 @@ bench: $(INSTALLED)
 
 chaos: $(INSTALLED)
 	$(BIN)/python -m tests.chaos --faults $(FAULTS) --seed $(SEED) $(CHAOS)
+
+docs: $(INSTALLED)
+	$(BIN)/python -m tests.docs.reference
 
 clean:
 	rm -rf $(VENV) retomaton-demo

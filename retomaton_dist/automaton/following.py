@@ -7,8 +7,8 @@
     n  = |S'| | number of last candidates with value w      _walk
     W  = P, then the other members of S'                    filling.fill
 
-The lines are those of "One step" in docs/algorithm.md; what is left of it is `joining`'s. Every id
-that is read is checked, so that damaged columns yield less, never a crash.
+The lines are those of "One step" in docs/explanation/algorithm.md; what is left is `joining`'s.
+Every id that is read is checked, so that damaged columns yield less, never a crash.
 """
 
 import numpy as np

@@ -4,7 +4,8 @@
     S  = S' united with states(N)       _unite_states
     ... ++ other members of states(N)   _add_members, if whole states are scored
 
-The lines are those of "One step" in docs/algorithm.md; N is given, W and S' are `following`'s.
+The lines are those of "One step" in docs/explanation/algorithm.md; N is given, W and S' are
+`following`'s.
 """
 
 import numpy as np

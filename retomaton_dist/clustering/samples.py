@@ -3,7 +3,7 @@
 The first iterations move centroids far, for which a fraction of the rows is enough; each draws
 other ones. What a sample leaves without rows is refilled at once (`update.py`), so that centroids
 leave places that hardly anything is near to, and the result is better than that of as many
-iterations over all rows, at a quarter of the work (docs/states.md).
+iterations over all rows, at a quarter of the work (docs/explanation/algorithm.md).
 """
 
 import numpy as np

@@ -8,7 +8,7 @@ to it.
 
 Up to MANY_STATES there are about 2 sqrt(K) cells: a row is compared with 5 sqrt(K) centroids
 instead of K. Beyond, cells have about CELL_STATES states each, so that this work no longer grows
-with K. Fewer, larger cells take longer and are hardly better (docs/states.md).
+with K. Fewer, larger cells take longer and are hardly better (docs/explanation/algorithm.md).
 """
 
 import math

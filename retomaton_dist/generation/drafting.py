@@ -5,8 +5,8 @@ A candidate whose value is the token just drawn points to what the corpus said n
 corpus votes instead. Small models repeat themselves, so that what followed in the text itself is
 drafted, too. Which of these a row takes is decided by how often each stood so far.
 
-docs/generation.md has what was measured: votes weighted by distance, or the nearest candidate
-alone, draft worse.
+docs/results.md has what was measured: votes weighted by distance, or the nearest candidate alone,
+draft worse.
 """
 
 from collections.abc import Hashable

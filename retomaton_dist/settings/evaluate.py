@@ -94,8 +94,8 @@ class StoreUseSettings(Settings):
     field: str = option("the field of .jsonl records, or column of .parquet, that is text", "text")
     preset: str = option(
         "the walk: as in the authors' code; as in the paper's equations, whole states scored, "
-        "which is slow; or along whole states of which a sample is scored (docs/algorithm.md). "
-        "Single settings below win",
+        "which is slow; or along whole states of which a sample is scored "
+        "(docs/explanation/algorithm.md). Single settings below win",
         "reference",
         choices=("reference", "equations", "sampled"),
     )
