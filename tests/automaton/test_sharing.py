@@ -6,6 +6,7 @@ import sys
 import numpy as np
 
 from retomaton_dist.automaton.automaton import Automaton
+from retomaton_dist.codec.codec import columns_of
 from retomaton_dist.storage import automaton, columns
 from retomaton_dist.storage.automaton import AutomatonShape
 from tests.conftest import ROOT
@@ -44,7 +45,7 @@ sys.stdin.readline()
 def write(folder):
     random = np.random.default_rng(0)
     listed = {}
-    for name, (kind, length) in SHAPE.columns().items():
+    for name, (kind, length) in columns_of(SHAPE).items():
         data = random.integers(0, 256, length * kind.itemsize, np.uint8).view(kind)
         listed[name] = columns.write_columns(folder / f"{name}.arrow", {name: data})
     automaton.write_description(folder, SHAPE, listed)
