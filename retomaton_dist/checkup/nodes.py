@@ -2,7 +2,6 @@
 
 import contextlib
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -52,31 +51,22 @@ class NodeCheckup:
 
 def examine(address: str, store: Path | None) -> list[NodeCheckup]:
     """Look at this machine or, if an address is given, at every node of the cluster there."""
-    with _probe(store) as probe:
+    with probing(store) if store else contextlib.nullcontext() as probe:
         if not address:
-            return [_here(probe)]
+            return [_this_machine(probe)]
         with Session(WorkerSettings(address=address)) as session:
             session.join()
-            return _everywhere(probe)
+            return _on_cluster(probe)
 
 
-@contextlib.contextmanager
-def _probe(store: Path | None) -> Iterator[FolderProbe | None]:
-    if store is None:
-        yield None
-        return
-    with probing(store) as probe:
-        yield probe
-
-
-def _here(probe: FolderProbe | None) -> NodeCheckup:
+def _this_machine(probe: FolderProbe | None) -> NodeCheckup:
     facts, outcomes = examine_machine(probe)
     gpu = examine_gpus()
     outcomes = (*outcomes, examine_workers())
     return NodeCheckup(facts.host, facts, outcomes, gpu, 0.0, len(gpu.names))
 
 
-def _everywhere(probe: FolderProbe | None) -> list[NodeCheckup]:
+def _on_cluster(probe: FolderProbe | None) -> list[NodeCheckup]:
     found = alive_nodes()
     answers = call_on_nodes(found, partial(examine_machine, probe), ANSWER_SECONDS)
     with_gpus = [node for node in found if node.gpus]

@@ -5,7 +5,6 @@ Another executor is another `Pool`, and a line in `Session.pool` that chooses it
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from types import TracebackType
 from typing import Any, Generic, Protocol, TypeVar
 
 from retomaton_dist.errors import OutOfMemory, RetomatonError
@@ -28,12 +27,7 @@ class Pool(ABC, Generic[Unit]):
     def __enter__(self) -> "Pool[Unit]":
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     @abstractmethod

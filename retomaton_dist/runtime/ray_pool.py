@@ -23,6 +23,7 @@ from retomaton_dist.runtime.actors import (
     Starting,
 )
 from retomaton_dist.runtime.bounded_waits import POLL_SECONDS, check_cluster
+from retomaton_dist.runtime.cluster import first_line
 from retomaton_dist.runtime.pool import Pool, Unit, Worker, known_error
 from retomaton_dist.runtime.progress import say
 
@@ -220,8 +221,8 @@ class RayPool(Pool[Unit]):
         self.seats.remove(seat)
         self.actors.retire(seat.place)
         say(
-            f"note: a worker died {ATTEMPTS} times while starting, at last so: {_reason(error)}; "
-            f"{len(self.seats)} go on"
+            f"note: a worker died {ATTEMPTS} times while starting, at last so: "
+            f"{first_line(error)}; {len(self.seats)} go on"
         )
 
     def _check_clocks(self) -> None:
@@ -252,12 +253,8 @@ class RayPool(Pool[Unit]):
         return max(self.unit_seconds, least)
 
 
-def _reason(error: Exception) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
-
-
 def _lost_for_good(what: str, error: Exception) -> RetomatonError:
-    reason = _reason(error)
+    reason = first_line(error)
     if isinstance(error, OutOfMemoryError):
         return OutOfMemory(
             f"{what} ran out of memory {ATTEMPTS} times; lower --workers, --batch-tokens or the "

@@ -158,7 +158,7 @@ class SearchService(Searcher):
                 raise
             except RayError as error:
                 # Actors, nodes and objects die in many ways; Ray starts the actor again.
-                if not _exists(self.name, number):
+                if _actor(self.name, number) is None:
                     raise ClusterError(
                         f"{self.name} was stopped; start it again with `retomaton serve-index`"
                     ) from None
@@ -195,7 +195,7 @@ def service_name(opened: IndexFiles) -> str:
 
 def is_served(opened: IndexFiles) -> bool:
     """Whether the cluster has the service of this index."""
-    return _exists(service_name(opened), 0)
+    return _actor(service_name(opened), 0) is not None
 
 
 def _start(
@@ -246,21 +246,21 @@ def _served_already(name: str, opened: IndexFiles) -> ClusterError:
 
 
 def _find(name: str, number: int) -> Any:
-    try:
-        return ray.get_actor(_actor_name(name, number), namespace=NAMESPACE)
-    except ValueError as error:
+    found = _actor(name, number)
+    if found is None:
         raise ClusterError(
             f"{name} is not served on this cluster; `retomaton serve-index STORE --address ...` "
             f"serves it"
-        ) from error
+        )
+    return found
 
 
-def _exists(name: str, number: int) -> bool:
+def _actor(name: str, number: int) -> Any | None:
+    """The actor of a shard, if the cluster has one; it may be starting again."""
     try:
-        ray.get_actor(_actor_name(name, number), namespace=NAMESPACE)
+        return ray.get_actor(_actor_name(name, number), namespace=NAMESPACE)
     except ValueError:
-        return False
-    return True
+        return None
 
 
 def _actor_name(name: str, number: int) -> str:
