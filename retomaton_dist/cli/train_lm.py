@@ -22,21 +22,20 @@ def run(call: Invocation) -> int:
     result = run_train(call["out"], corpus, settings, call.get("progress"))
     print(
         f"{result.folder}: perplexity {result.perplexity:,.2f} per token on held-out text "
-        f"({result.bits_per_byte:.3f} bits per byte) after {result.steps:,} steps, "
-        f"{result.tokens:,} tokens, {clock(result.seconds)}"
+        f"after {result.steps:,} steps, {clock(result.seconds)}"
     )
     return 0
 
 
 COMMAND = Command(
     name="train-lm",
-    summary="Train a small language model from scratch, or fine-tune one, for some minutes.",
+    summary="Train a small language model from scratch, or fine-tune one.",
     groups=("corpus", "train"),
     arguments=add_arguments,
     run=run,
     examples="""
-        a new tokenizer and a small GPT-2-style model, ten minutes:
-          retomaton train-lm --corpus 'src/**/*.py' --minutes 10 --out my-lm
+        a new tokenizer and a small GPT-2-style model:
+          retomaton train-lm --corpus 'src/**/*.py' --steps 5000 --out my-lm
 
         fine-tune an existing model for 2,000 steps:
           retomaton train-lm --corpus law.en --split line --init gpt2 --steps 2000 --out law-lm

@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
-from retomaton_dist.corpus.pieces import Piece, Split
-from retomaton_dist.corpus.sources import Source
+from retomaton_dist.corpus.pieces import Piece, Split, choose_split, plan_units
+from retomaton_dist.corpus.sources import Source, find_sources
 from retomaton_dist.errors import CorpusError
+from retomaton_dist.settings import CorpusSettings
 
 PARQUET_ROWS = 1024
 _SURROGATE = re.compile("[\\ud800-\\udfff]")
@@ -37,6 +38,19 @@ def read_documents(source: Source, piece: Piece, split: Split) -> Iterator[Text]
             yield from _records(file, source, piece, split.field)
         else:
             yield from _text_lines(file, source, piece)
+
+
+def read_texts(settings: CorpusSettings) -> list[str]:
+    """Every document's text, in corpus order, without the empty ones; it must fit in memory."""
+    sources = find_sources(settings.corpus)
+    split = choose_split(settings.split, settings.field, sources)
+    return [
+        document.text
+        for unit in plan_units(sources, split, unit_bytes=1 << 30)
+        for piece in unit
+        for document in read_documents(sources[piece.source], piece, split)
+        if document.text.strip()
+    ]
 
 
 def _text_lines(file: BinaryIO, source: Source, piece: Piece) -> Iterator[Text]:

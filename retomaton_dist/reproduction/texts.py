@@ -5,8 +5,8 @@ from pathlib import Path
 
 import numpy as np
 
+from retomaton_dist.corpus.documents import read_texts
 from retomaton_dist.errors import BadInput
-from retomaton_dist.lm.train_data import read_texts
 from retomaton_dist.settings import CorpusSettings
 from retomaton_dist.storage import files
 

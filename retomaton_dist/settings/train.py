@@ -19,11 +19,11 @@ class TrainSettings(Settings):
         None,
     )
     steps: int | None = option(
-        "steps to train for; auto: as many as --minutes allow", None, above=0
+        "steps to train for; auto: 1000, or as many as --minutes allow", None, above=0
     )
     minutes: float | None = option(
-        "minutes to train for, over all resumes, after reading and tokenizing; with --steps, "
-        "whichever comes first; auto: 1.25 unless --steps is given",
+        "minutes to train for at most, over all resumes, after reading and tokenizing; auto: no "
+        "limit",
         None,
         above=0,
     )
@@ -40,7 +40,7 @@ class TrainSettings(Settings):
         least=2,
         below=1 << 20,
     )
-    batch_tokens: int = option("tokens per step", 1024, least=1, below=1 << 24)
+    batch_tokens: int = option("tokens per step", 512, least=1, below=1 << 24)
     learning_rate: float | None = option(
         "at its height; auto: 0.003, or 0.0002 for fine-tuning", None, above=0
     )

@@ -9,10 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import parquet
 
-from retomaton_dist.corpus.documents import read_documents
+from retomaton_dist.corpus.documents import read_documents, read_texts
 from retomaton_dist.corpus.pieces import LONGEST_DOCUMENT, check_length, choose_split, plan_units
 from retomaton_dist.corpus.sources import Source, find_sources
 from retomaton_dist.errors import CorpusError
+from retomaton_dist.settings import CorpusSettings
 from tests.corpus.reading import read_corpus
 
 PATTERN = r" ?= [^=]"
@@ -233,3 +234,10 @@ def test_rows_of_parquet_that_changed_are_not_read(tmp_path):
     parquet.write_table(pa.table({"text": ["one", "TWO"]}), path)
     with pytest.raises(CorpusError, match="not the file that this run began with"):
         list(read_documents(source, piece, split))
+
+
+def test_the_documents_of_a_corpus_come_as_texts_without_the_empty_ones(tmp_path):
+    (tmp_path / "a.txt").write_text("one\n\n \ntwo\n")
+    (tmp_path / "b.txt").write_text("three")
+    found = read_texts(CorpusSettings(corpus=(str(tmp_path),), split="line"))
+    assert found == ["one", "two", "three"]

@@ -13,11 +13,11 @@ import torch
 from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from retomaton_dist.errors import BadInput, ModelError
+from retomaton_dist.errors import BadInput, DamagedStore, ModelError
 from retomaton_dist.lm.identity import identify
 from retomaton_dist.lm.model import LanguageModel
-from retomaton_dist.lm.train import train
-from retomaton_dist.lm.train_loop import Limit, rate_at
+from retomaton_dist.lm.train import fraction_done, learning_rate, train
+from retomaton_dist.lm.train_start import blocks_of, hold_out
 from retomaton_dist.settings import ModelSettings, TrainSettings
 from tests.lm.tiny import byte_level_tokenizer, save_model, spec_of
 
@@ -43,19 +43,34 @@ class Killed(BaseException):
     """Stands for SIGKILL: nothing in the product catches it."""
 
 
-def killed_after(step):
-    def progress(now):
-        if now.step == step:
+def killed_after(last):
+    def progress(step, fraction, loss):
+        if step == last:
             raise Killed
 
     return progress
 
 
+class Seen(list):
+    """What progress was reported, step by step."""
+
+    def __call__(self, step, fraction, loss):
+        self.append((step, fraction, loss))
+
+    @property
+    def steps(self):
+        return [step for step, _, _ in self]
+
+    @property
+    def losses(self):
+        return [loss for _, _, loss in self]
+
+
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
     """A finished run: its folder, its result, and the progress that it reported."""
-    folder, steps = tmp_path_factory.mktemp("lm") / "model", []
-    return folder, train(SMALL, TEXTS, folder, steps.append), steps
+    folder, seen = tmp_path_factory.mktemp("lm") / "model", Seen()
+    return folder, train(SMALL, TEXTS, folder, seen), seen
 
 
 def weights(folder):
@@ -63,18 +78,17 @@ def weights(folder):
 
 
 def test_the_loss_falls_on_text_seen_and_unseen(trained):
-    _, result, steps = trained
-    assert steps[0].loss == pytest.approx(math.log(300), rel=0.1)
-    assert steps[-1].loss < 0.7 * steps[0].loss
-    assert result.perplexity < 0.3 * math.exp(steps[0].loss)
+    _, result, seen = trained
+    assert seen.losses[0] == pytest.approx(math.log(300), rel=0.1)
+    assert seen.losses[-1] < 0.7 * seen.losses[0]
+    assert result.perplexity < 0.3 * math.exp(seen.losses[0])
 
 
 def test_progress_is_reported_at_every_step(trained):
-    _, result, steps = trained
-    assert [now.step for now in steps] == list(range(1, 31))
-    assert [now.fraction for now in steps] == pytest.approx([n / 30 for n in range(1, 31)])
-    assert [now.tokens for now in steps] == [128 * n for n in range(1, 31)]
-    assert (result.steps, result.tokens) == (30, 30 * 128)
+    _, result, seen = trained
+    assert seen.steps == list(range(1, 31))
+    assert [fraction for _, fraction, _ in seen] == pytest.approx([n / 30 for n in range(1, 31)])
+    assert result.steps == 30
 
 
 def test_the_result_is_an_ordinary_folder(trained):
@@ -85,33 +99,27 @@ def test_the_result_is_an_ordinary_folder(trained):
     assert tokenizer.bos_token_id == tokenizer.eos_token_id == model.config.eos_token_id == 0
     assert model.config.vocab_size == len(tokenizer)
     assert tokenizer.decode(tokenizer(TEXTS[0])["input_ids"]) == TEXTS[0]
-    assert not list(folder.glob("*checkpoint*"))
+    assert (folder / "model.safetensors").is_file()
+    assert not (folder / "training.pt").exists()
+    assert not (folder / ".new").exists()
 
 
 def test_the_perplexity_is_that_of_the_saved_model_on_the_held_out_documents(trained):
     folder, result, _ = trained
-    from retomaton_dist.lm.train_data import make_stream, split_documents
-
-    spec, tokenizer = identify(ModelSettings(model=str(folder), key="final_hidden"))
-    held = split_documents(TEXTS, 0.1, 0).validation
-    stream = make_stream(tokenizer, held, 16)
-    tokens = torch.from_numpy(stream.tokens).long()
-    ids = tokens[: stream.blocks * 16].reshape(-1, 16)
-    targets = tokens[1 : stream.blocks * 16 + 1].reshape(-1, 16)
-    _, logits = LanguageModel.load(spec, "cpu").keys_and_logits(ids)
-    loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), targets.flatten()).item()
+    spec, _ = identify(ModelSettings(model=str(folder), key="final_hidden"))
+    _, held = hold_out(TEXTS, 0.1, 0)
+    rows = torch.tensor(blocks_of(AutoTokenizer.from_pretrained(folder), held, 16))
+    _, logits = LanguageModel.load(spec, "cpu").keys_and_logits(rows[:, :-1])
+    loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), rows[:, 1:].flatten()).item()
     assert result.perplexity == pytest.approx(math.exp(loss), rel=1e-4)
-    bits = loss / math.log(2) * len(tokens) / sum(len(text.encode()) for text in held)
-    assert result.bits_per_byte == pytest.approx(bits, rel=1e-4)
 
 
 def test_training_json_says_where_the_number_comes_from(trained):
     folder, result, _ = trained
     record = json.loads((folder / "training.json").read_text())
-    assert record["status"] == "done"
     assert record["run"]["learning_rate"] == 1e-2
     assert record["result"]["perplexity"] == result.perplexity
-    assert record["result"]["tokens"] == 30 * 128
+    assert record["result"]["steps"] == 30
 
 
 @pytest.mark.parametrize("kills", [(1,), (7, 19), (30,)])
@@ -120,9 +128,9 @@ def test_a_run_killed_and_run_again_ends_with_the_same_weights(trained, tmp_path
     for step in kills:
         with pytest.raises(Killed):
             train(settings, TEXTS, tmp_path / "model", killed_after(step))
-    seen = []
-    train(settings, TEXTS, tmp_path / "model", seen.append)
-    assert [now.step for now in seen] == list(range(kills[-1] + 1, 31))
+    seen = Seen()
+    train(settings, TEXTS, tmp_path / "model", seen)
+    assert seen.steps == list(range(kills[-1] + 1, 31))
     undisturbed, resumed = weights(trained[0]), weights(tmp_path / "model")
     assert all(torch.equal(undisturbed[name], resumed[name]) for name in undisturbed)
 
@@ -131,8 +139,8 @@ VICTIM = """
 import dataclasses, sys, time
 from tests.lm.test_train import SMALL, TEXTS, train
 
-def progress(now):
-    if now.step == 12:
+def progress(step, fraction, loss):
+    if step == 12:
         print("kill me", flush=True)
         time.sleep(300)
 
@@ -147,9 +155,9 @@ def test_a_process_that_was_killed_is_taken_over(trained, tmp_path):
         assert victim.stdout.readline() == "kill me\n"
         victim.kill()
     assert not (tmp_path / "model" / "model.safetensors").exists()
-    seen = []
-    train(SMALL, TEXTS, tmp_path / "model", seen.append)
-    assert seen[0].step == 13
+    seen = Seen()
+    train(SMALL, TEXTS, tmp_path / "model", seen)
+    assert seen.steps[0] == 13
     undisturbed, resumed = weights(trained[0]), weights(tmp_path / "model")
     assert all(torch.equal(undisturbed[name], resumed[name]) for name in undisturbed)
 
@@ -166,21 +174,12 @@ def test_the_time_of_earlier_processes_counts(tmp_path):
     timed = dataclasses.replace(SMALL, steps=None, minutes=1.0, checkpoint_seconds=0.0)
     with pytest.raises(Killed):
         train(timed, TEXTS, tmp_path / "model", killed_after(3))
-    age_checkpoint(tmp_path / "model" / "checkpoint.safetensors", 59.95)
-    seen = []
-    result = train(timed, TEXTS, tmp_path / "model", seen.append)
-    assert seen[0].step == 4
-    assert seen[0].elapsed > 59.95
-    assert result.seconds >= 60
-
-
-def age_checkpoint(path, elapsed):
-    from safetensors import safe_open
-    from safetensors.torch import save_file
-
-    with safe_open(path, "pt") as file:
-        metadata = file.metadata() | {"elapsed": str(elapsed)}
-    save_file(load_file(path), path, metadata)
+    checkpoint = tmp_path / "model" / "training.pt"
+    torch.save({**torch.load(checkpoint), "seconds": 59.95}, checkpoint)
+    seen = Seen()
+    result = train(timed, TEXTS, tmp_path / "model", seen)
+    assert seen.steps[0] == 4
+    assert 60 <= result.seconds < 62
 
 
 def test_a_finished_run_is_not_trained_again(trained):
@@ -193,7 +192,7 @@ def test_a_finished_run_is_not_trained_again(trained):
     [
         ({"learning_rate": 0.5}, TEXTS, "learning_rate is 0.01 there and 0.5 now"),
         ({"seed": 3}, TEXTS, "seed is 0 there and 3 now"),
-        ({}, TEXTS[1:], "text_fingerprint"),
+        ({}, TEXTS[1:], "text is"),
     ],
 )
 def test_a_folder_with_another_run_is_refused_and_the_difference_named(
@@ -222,24 +221,32 @@ def test_a_run_with_a_checkpoint_is_not_overwritten(tmp_path):
 
 def test_a_folder_with_anything_else_is_refused(tmp_path):
     (tmp_path / "thesis.txt").write_text("do not overwrite")
-    with pytest.raises(BadInput, match="not an empty folder"):
+    with pytest.raises(BadInput, match="neither an empty folder"):
         train(SMALL, TEXTS, tmp_path)
+
+
+def test_what_a_kill_left_of_the_first_checkpoint_is_no_reason_to_refuse(trained, tmp_path):
+    (tmp_path / ".training.pt.1f.tmp").write_bytes(b"half")
+    train(SMALL, TEXTS, tmp_path)
+    undisturbed, again = weights(trained[0]), weights(tmp_path)
+    assert all(torch.equal(undisturbed[name], again[name]) for name in undisturbed)
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"status": "running"}'])
 def test_a_damaged_record_is_refused(tmp_path, content):
     (tmp_path / "training.json").write_text(content)
-    with pytest.raises(BadInput, match=r"training\.json is damaged"):
+    with pytest.raises(DamagedStore, match=r"training\.json"):
         train(SMALL, TEXTS, tmp_path)
 
 
-def test_a_damaged_checkpoint_is_refused(tmp_path):
+@pytest.mark.parametrize("left", [0, 500, -100])
+def test_a_damaged_checkpoint_is_refused(tmp_path, left):
     settings = dataclasses.replace(SMALL, checkpoint_seconds=0.0)
     with pytest.raises(Killed):
         train(settings, TEXTS, tmp_path / "model", killed_after(2))
-    checkpoint = tmp_path / "model" / "checkpoint.safetensors"
-    checkpoint.write_bytes(checkpoint.read_bytes()[:500])
-    with pytest.raises(BadInput, match=r"checkpoint\.safetensors is damaged"):
+    checkpoint = tmp_path / "model" / "training.pt"
+    checkpoint.write_bytes(checkpoint.read_bytes()[:left])
+    with pytest.raises(BadInput, match=r"training\.pt is damaged"):
         train(settings, TEXTS, tmp_path / "model")
 
 
@@ -273,19 +280,22 @@ def test_a_rate_that_makes_training_diverge_is_said_so(tmp_path):
 
 
 def test_the_rate_goes_up_then_down_to_nothing():
-    rates = [rate_at(n / 100) for n in range(101)]
+    rates = [learning_rate(SMALL, n / 100) for n in range(101)]
     assert rates[0] == rates[100] == 0
-    assert max(rates) == 1
-    top = rates.index(1)
+    assert max(rates) == SMALL.learning_rate
+    top = rates.index(max(rates))
     assert rates == sorted(rates[:top]) + sorted(rates[top:], reverse=True)
 
 
 def test_a_run_ends_by_steps_or_time_whichever_comes_first():
-    limit = Limit(steps=10, seconds=60)
-    assert limit.fraction(5, 12) == 0.5
-    assert limit.fraction(5, 48) == 0.8
-    assert limit.fraction(11, 0) == limit.fraction(0, 99) == 1
-    assert Limit(steps=4).fraction(1, 1e9) == 0.25
+    both = dataclasses.replace(SMALL, steps=10, minutes=1.0)
+    assert fraction_done(both, 5, 12) == 0.5
+    assert fraction_done(both, 5, 48) == 0.8
+    assert fraction_done(both, 11, 0) == fraction_done(both, 0, 99) == 1
+    assert fraction_done(dataclasses.replace(SMALL, steps=4), 1, 1e9) == 0.25
+    timed = dataclasses.replace(SMALL, steps=None, minutes=1.0)
+    assert fraction_done(timed, 10**6, 30) == 0.5
+    assert fraction_done(dataclasses.replace(SMALL, steps=None), 500, 1e9) == 0.5
 
 
 def test_minutes_alone_end_a_run(tmp_path):
@@ -301,21 +311,24 @@ FINE = dataclasses.replace(SMALL, context=None, steps=15, learning_rate=5e-3)
 def test_fine_tuning_starts_where_the_model_was(trained, tmp_path):
     folder, _, _ = trained
     other = [text.replace("key", "lock").replace("walks", "runs") for text in TEXTS]
-    steps = []
-    after = train(dataclasses.replace(FINE, init=str(folder)), other, tmp_path, steps.append)
-    assert steps[0].loss < math.log(300) - 1
-    assert steps[-1].loss < steps[0].loss
+    seen = Seen()
+    after = train(dataclasses.replace(FINE, init=str(folder)), other, tmp_path, seen)
+    assert seen.losses[0] < math.log(300) - 1
+    assert seen.losses[-1] < seen.losses[0]
     assert AutoTokenizer.from_pretrained(tmp_path).get_vocab() == load_vocabulary(folder)
     assert json.loads((tmp_path / "training.json").read_text())["run"]["init"] == str(folder)
-    assert after.perplexity < math.exp(steps[0].loss)
+    assert after.perplexity < math.exp(seen.losses[0])
 
 
 def load_vocabulary(folder):
     return AutoTokenizer.from_pretrained(folder).get_vocab()
 
 
-def test_fine_tuning_resumes_to_the_same_weights(trained, tmp_path):
-    settings = dataclasses.replace(FINE, init=str(trained[0]), checkpoint_seconds=0.0)
+def test_fine_tuning_resumes_to_the_same_weights_also_with_dropout(trained, tmp_path):
+    init = shutil.copytree(trained[0], tmp_path / "init")
+    config = json.loads((init / "config.json").read_text())
+    (init / "config.json").write_text(json.dumps({**config, "resid_pdrop": 0.1}))
+    settings = dataclasses.replace(FINE, init=str(init), checkpoint_seconds=0.0)
     with pytest.raises(Killed):
         train(settings, TEXTS, tmp_path / "a", killed_after(6))
     train(settings, TEXTS, tmp_path / "a")
@@ -327,9 +340,9 @@ def test_fine_tuning_resumes_to_the_same_weights(trained, tmp_path):
 def test_a_model_of_another_family_can_be_fine_tuned(tmp_path):
     init = save_model("llama", tmp_path / "init")
     byte_level_tokenizer(eos_token="<|endoftext|>").save_pretrained(init)
-    steps = []
-    train(dataclasses.replace(FINE, init=str(init)), TEXTS, tmp_path / "out", steps.append)
-    assert steps[-1].loss < steps[0].loss
+    seen = Seen()
+    train(dataclasses.replace(FINE, init=str(init)), TEXTS, tmp_path / "out", seen)
+    assert seen.losses[-1] < seen.losses[0]
     assert LanguageModel.load(spec_of(tmp_path / "out"), "cpu").dimension == 16
 
 
@@ -359,7 +372,7 @@ def test_another_init_than_the_runs_is_refused(trained, tmp_path):
     settings = dataclasses.replace(FINE, init=str(init))
     train(settings, TEXTS, tmp_path / "out")
     save_model("gpt2", init)
-    with pytest.raises(BadInput, match="init_fingerprint"):
+    with pytest.raises(BadInput, match="init_weights"):
         train(settings, TEXTS, tmp_path / "out")
 
 

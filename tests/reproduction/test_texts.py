@@ -2,8 +2,8 @@
 
 import pytest
 
+from retomaton_dist.corpus.documents import read_texts
 from retomaton_dist.errors import BadInput
-from retomaton_dist.lm.train_data import read_texts
 from retomaton_dist.reproduction.texts import LAW, WIKI, draw_corpus
 from tests.reproduction.data import write_data
 
