@@ -2,13 +2,9 @@
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from retomaton_dist.cli.command import Command, Invocation
 from retomaton_dist.errors import BadInput
-
-if TYPE_CHECKING:
-    from retomaton_dist.demo.run import DemoTexts
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -24,39 +20,32 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--model", metavar="TEXT", help="model instead of training one")
     parser.add_argument(
-        "--minutes", metavar="X", type=float, help="minutes to train for (default: 1)"
+        "--steps", metavar="N", type=int, help="steps to train the model for (default: 2000)"
     )
 
 
 def run(call: Invocation) -> int:
     """Run the demo; what an earlier run finished is kept."""
-    from retomaton_dist.demo.run import DemoSettings, run_demo
-
-    settings = DemoSettings(
-        out=Path(call.get("out", "retomaton-demo")),
-        texts=_texts(call),
-        model=call.get("model"),
-        minutes=call.get("minutes", 1.0),
-        workers=call.group("workers"),
-    )
-    run_demo(settings, lambda line: print(line, flush=True))
-    return 0
-
-
-def _texts(call: Invocation) -> "DemoTexts | None":
-    from retomaton_dist.demo.run import DemoTexts
-    from retomaton_dist.settings import CorpusSettings
-
     corpus, text, held = (call.get(name) for name in ("corpus", "text", "calibrate_on"))
     for flag in ("split", "text", "calibrate_on"):
         if call.get(flag) and not corpus:
             raise BadInput(f"--{flag.replace('_', '-')} needs --corpus")
     if bool(text) != bool(held):
         raise BadInput("--text and --calibrate-on go together: two held-out texts")
-    if not corpus:
-        return None
-    chosen = CorpusSettings(corpus=tuple(corpus), split=call.get("split"))
-    return DemoTexts(chosen, tuple(text or ()), tuple(held or ()))
+    from retomaton_dist.jobs.demo import STEPS, Demo
+
+    split = {"split": call["split"]} if call.get("split") else {}
+    Demo(
+        out=Path(call.get("out", "retomaton-demo")),
+        workers=call.group("workers"),
+        say=lambda line: print(line, flush=True),
+        corpus={"corpus": tuple(corpus), **split} if corpus else None,
+        text=tuple(text or ()),
+        calibrate_on=tuple(held or ()),
+        model=call.get("model"),
+        steps=call.get("steps", STEPS),
+    ).run()
+    return 0
 
 
 COMMAND = Command(

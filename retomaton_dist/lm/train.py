@@ -35,7 +35,7 @@ from retomaton_dist.settings import TrainSettings
 from retomaton_dist.storage import canonical, files
 
 RECORD, CHECKPOINT, PARTIAL = "training.json", "training.pt", ".new"
-STEPS, WARM_UP, LARGEST_GRADIENT = 1000, 0.05, 1.0
+STEPS, WARM_UP, LARGEST_GRADIENT = 2000, 0.1, 1.0
 NEW_RATE, TUNING_RATE = 3e-3, 2e-4
 # Called after every step with the steps done, the fraction of the run, and the loss.
 Progress = Callable[[int, float, float], None]

@@ -3,7 +3,6 @@
 A new model has GPT-2's architecture at any size, and a byte-level BPE tokenizer of its own.
 """
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -23,9 +22,10 @@ from retomaton_dist.lm.windows import resolve_windows
 from retomaton_dist.settings import ModelSettings, TrainSettings
 
 END_OF_TEXT = "<|endoftext|>"
-CONTEXT = 256
-# Of the weights of a new model, times the root of its width; GPT-2 itself has 0.55.
-INITIAL_SPREAD = 0.7
+# Short blocks make for more, cheaper steps, which a new model gains by.
+NEW_CONTEXT, TUNING_CONTEXT = 128, 256
+# Of a new model's weights; GPT-2's 0.02 is for layers six times as wide.
+INITIAL_SPREAD = 0.04
 # Blocks of a text as rows, one token longer than the context: inputs, and targets one further.
 Rows = NDArray[np.int64]
 
@@ -81,8 +81,11 @@ def find_init(settings: TrainSettings) -> ModelOutline | None:
 
 def context_of(settings: TrainSettings, init: ModelOutline | None) -> int:
     """Tokens that the model reads at once; BadInput if the model to fine-tune reads fewer."""
-    limit = init.max_context if init else None
-    return resolve_windows(settings.context or min(CONTEXT, limit or CONTEXT), None, limit)[0]
+    if init is None:
+        return settings.context or NEW_CONTEXT
+    limit = init.max_context
+    usual = min(TUNING_CONTEXT, limit or TUNING_CONTEXT)
+    return resolve_windows(settings.context or usual, None, limit)[0]
 
 
 def start(
@@ -124,7 +127,7 @@ def _new_model(settings: TrainSettings, tokenizer: str) -> tuple[Any, Any]:
         n_embd=settings.width,
         n_layer=settings.layers,
         n_head=settings.heads,
-        initializer_range=INITIAL_SPREAD / math.sqrt(settings.width),
+        initializer_range=INITIAL_SPREAD,
         # A few epochs of a small model do not overfit: dropout would only slow it down.
         resid_pdrop=0.0,
         embd_pdrop=0.0,

@@ -19,7 +19,7 @@ class TrainSettings(Settings):
         None,
     )
     steps: int | None = option(
-        "steps to train for; auto: 1000, or as many as --minutes allow", None, above=0
+        "steps to train for; auto: 2000, or as many as --minutes allow", None, above=0
     )
     minutes: float | None = option(
         "minutes to train for at most, over all resumes, after reading and tokenizing; auto: no "
@@ -34,8 +34,8 @@ class TrainSettings(Settings):
     width: int = option("width of a new model's hidden states", 128, least=1, below=1 << 16)
     heads: int = option("attention heads of a new model", 4, least=1, below=1 << 10)
     context: int | None = option(
-        "tokens that the model reads at once in training, and at most if it is new; auto: 256, "
-        "or less if the model to fine-tune reads less",
+        "tokens that the model reads at once in training, and at most if it is new; auto: 128, "
+        "or 256 for fine-tuning, or less if that model reads less",
         None,
         least=2,
         below=1 << 20,

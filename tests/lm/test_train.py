@@ -295,7 +295,7 @@ def test_a_run_ends_by_steps_or_time_whichever_comes_first():
     assert fraction_done(dataclasses.replace(SMALL, steps=4), 1, 1e9) == 0.25
     timed = dataclasses.replace(SMALL, steps=None, minutes=1.0)
     assert fraction_done(timed, 10**6, 30) == 0.5
-    assert fraction_done(dataclasses.replace(SMALL, steps=None), 500, 1e9) == 0.5
+    assert fraction_done(dataclasses.replace(SMALL, steps=None), 1000, 1e9) == 0.5
 
 
 def test_minutes_alone_end_a_run(tmp_path):

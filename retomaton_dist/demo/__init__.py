@@ -1,1 +1,0 @@
-"""The demo: everything, end to end, on text that every Python installation has."""
