@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from retomaton_dist.automaton.automaton import Automaton
     from retomaton_dist.evaluation.results import Evaluation
     from retomaton_dist.generation.loaded import RetomatonLM, load
-    from retomaton_dist.reproduction.run import reproduce
+    from retomaton_dist.jobs.reproduce_paper import reproduce
 
 __version__ = "0.1.0"
 __all__ = [
@@ -85,7 +85,7 @@ _PLACES = {
     "Evaluation": "retomaton_dist.evaluation.results",
     "RetomatonLM": "retomaton_dist.generation.loaded",
     "load": "retomaton_dist.generation.loaded",
-    "reproduce": "retomaton_dist.reproduction.run",
+    "reproduce": "retomaton_dist.jobs.reproduce_paper",
 }
 
 

@@ -20,10 +20,9 @@ def run(call: Invocation) -> int:
     """Run the experiments, or what is missing of them, then print what holds and where."""
     settings, workers = call.group("reproduce"), call.group("workers")
     check_free(call.file)
-    from retomaton_dist.reproduction.bench import Bench
-    from retomaton_dist.reproduction.run import run_reproduce
+    from retomaton_dist.jobs.reproduce_paper import Reproduction
 
-    page = run_reproduce(Bench(settings, call.file, workers, lambda line: print(line, flush=True)))
+    page = Reproduction(settings, call.file, workers, lambda line: print(line, flush=True)).run()
     print(f"report: {page} (and report.md, results.json beside it)")
     return 0
 

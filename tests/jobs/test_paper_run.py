@@ -8,7 +8,7 @@ import pytest
 import retomaton_dist as rd
 from tests.cli.checks import check_refused, check_refused_without_a_trace
 from tests.conftest import contents
-from tests.reproduction.data import write_data
+from tests.jobs.paper_data import write_data
 
 SMALL = {
     "clusterings": "100,20,none",

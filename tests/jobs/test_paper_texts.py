@@ -4,8 +4,12 @@ import pytest
 
 from retomaton_dist.corpus.documents import read_texts
 from retomaton_dist.errors import BadInput
-from retomaton_dist.reproduction.texts import LAW, WIKI, draw_corpus
-from tests.reproduction.data import write_data
+from retomaton_dist.jobs.paper_claims import PAPER
+from retomaton_dist.jobs.reproduce_paper import check_text, draw_corpus
+from retomaton_dist.settings import CorpusSettings
+from tests.jobs.paper_data import write_data
+
+LAW, WIKI = PAPER["texts"]["law"], PAPER["texts"]["wiki"]
 
 
 @pytest.fixture
@@ -29,7 +33,7 @@ def test_documents_are_drawn_whole_and_keep_their_order(data, tmp_path):
 
 def test_articles_are_drawn_whole(data, tmp_path):
     drawn, whole = (
-        {*read_texts(WIKI.corpus(path))}
+        {*read_texts(CorpusSettings(corpus=(str(path),), split=WIKI["split"]))}
         for path in (
             draw_corpus(WIKI, data, 3000, tmp_path / "text"),
             data / "wikitext-2/train.txt",
@@ -51,6 +55,6 @@ def test_a_missing_or_empty_part_is_refused_by_its_name(data):
     (data / "law/test.en").write_text("")
     (data / "wikitext-2/valid.txt").unlink()
     with pytest.raises(BadInput, match=r"law/test\.en is empty"):
-        LAW.check(data)
+        check_text(LAW, data)
     with pytest.raises(BadInput, match=r"valid\.txt: no such file; --data needs wikitext-2/"):
-        WIKI.check(data)
+        check_text(WIKI, data)
