@@ -20,7 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--model", metavar="TEXT", help="model instead of training one")
     parser.add_argument(
-        "--steps", metavar="N", type=int, help="steps to train the model for (default: 2000)"
+        "--steps", metavar="N", type=int, help="steps to train the model for (default: 1800)"
     )
 
 
