@@ -3,7 +3,8 @@
 import pytest
 
 from retomaton_dist.jobs.paper_claims import PAPER, Curves, Level, Study, find, level_at
-from retomaton_dist.jobs.paper_page import compose
+from retomaton_dist.jobs.paper_page import compose, write_page
+from retomaton_dist.storage import canonical
 
 
 def row(method, foss, perplexity, bounds=None, clustering=None, **others):
@@ -127,6 +128,24 @@ def test_the_page_has_a_section_and_a_figure_per_experiment(tmp_path):
     ]
     assert {path.stem for path in (tmp_path / "figures").iterdir()} == {*names}
     assert all(len(row) == len(one["header"]) for one in page["sections"] for row in one["rows"])
+
+
+def test_the_page_is_written_as_markdown_and_as_html_that_needs_nothing_else(tmp_path):
+    folder, made = tmp_path / "evaluations/adaptation", study([])
+    folder.mkdir(parents=True)
+    rows = [row("suffix", 1.0, 12.33), *published("adaptation")]
+    canonical.write(folder / "settings.json", made.settings | {"model": "a<b"})
+    canonical.write(folder / "results.json", made.results | {"rows": rows})
+    page = write_page(tmp_path)
+    markdown, html = (tmp_path / "report.md").read_text(), page.read_text()
+    assert "| kNN-LM | the paper | 12.34 | 36.32 | 106.56 at 1.00 | +0.0% |" in markdown
+    assert "\n\n## Domain adaptation\n\nThe paper (figure 4;" in markdown
+    assert "too weak to tell" in markdown
+    assert "<td>106.56 at 1.00</td>" in html
+    assert "<code>a&lt;b</code>" in html
+    assert 'src="data:image/png;base64,' in html
+    kept = canonical.read(tmp_path / "results.json", "")
+    assert kept["findings"][0]["verdict"] == "cannot be told: weak LM"
 
 
 def test_nothing_to_tell_is_said(tmp_path):
