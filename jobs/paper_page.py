@@ -8,16 +8,8 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, select_autoescape
 
-from retomaton_dist.jobs.paper_claims import (
-    PAPER,
-    Curve,
-    Curves,
-    Studies,
-    Study,
-    find,
-    level_at,
-    per_state,
-)
+from retomaton_dist.jobs.paper_claims import Studies, find
+from retomaton_dist.jobs.paper_curves import PAPER, Curve, Curves, Study, level_at, per_state
 from retomaton_dist.storage import canonical, files
 
 EVALUATIONS, FIGURES = "evaluations", "figures"

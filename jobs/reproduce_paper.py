@@ -18,7 +18,7 @@ import numpy as np
 import retomaton_dist as rd
 from retomaton_dist.corpus.documents import read_texts
 from retomaton_dist.errors import BadInput
-from retomaton_dist.jobs.paper_claims import PAPER
+from retomaton_dist.jobs.paper_curves import PAPER
 from retomaton_dist.jobs.paper_page import EVALUATIONS, write_page
 from retomaton_dist.lm.identity import identify
 from retomaton_dist.lm.outline import outline

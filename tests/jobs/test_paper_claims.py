@@ -2,7 +2,8 @@
 
 import pytest
 
-from retomaton_dist.jobs.paper_claims import PAPER, Curves, Level, Study, find, level_at
+from retomaton_dist.jobs.paper_claims import find
+from retomaton_dist.jobs.paper_curves import PAPER, Curves, Level, Study, level_at
 from retomaton_dist.jobs.paper_page import compose, write_page
 from retomaton_dist.storage import canonical
 

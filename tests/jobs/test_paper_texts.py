@@ -4,7 +4,7 @@ import pytest
 
 from retomaton_dist.corpus.documents import read_texts
 from retomaton_dist.errors import BadInput
-from retomaton_dist.jobs.paper_claims import PAPER
+from retomaton_dist.jobs.paper_curves import PAPER
 from retomaton_dist.jobs.reproduce_paper import check_text, draw_corpus
 from retomaton_dist.settings import CorpusSettings
 from tests.jobs.paper_data import write_data
