@@ -160,12 +160,12 @@ def _stage_line(name: str, stage: Json) -> str:
     return f"  {name} running  {stage['units_done']:,} of {stage['units']:,} units"
 
 
-def stage_as_text(facts: Json, name: str) -> str:
+def stage_as_text(store: Store, name: str) -> str:
     """What a stage that was just run came to: its section or line, or else the whole store."""
-    with _as_stages_write(Path(facts["path"])):
-        stage = facts["stages"][name]
+    with _as_stages_write(store.path):
+        stage = _stage(store, name)
         line = _about(name, stage["facts"])
-        return _section(name, stage) or (f"{name}:{line[1:]}" if line else _shown(facts))
+        return _section(name, stage) or (f"{name}:{line[1:]}" if line else _shown(describe(store)))
 
 
 def _section(name: str, stage: Json) -> str:

@@ -43,8 +43,8 @@ def run(stage: DeclaredStage, call: Invocation) -> int:
     from retomaton_dist.api.build import run_one
     from retomaton_dist.api.describe import stage_as_text
 
-    facts = run_one(stage.name, store, *groups.values()).describe()
-    print(stage_as_text(facts, stage.stored(groups.get(stage.name))))
+    reader = run_one(stage.name, store, *groups.values())
+    print(stage_as_text(reader.store, stage.stored(groups.get(stage.name))))
     return 0
 
 
