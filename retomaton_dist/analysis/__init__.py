@@ -2,5 +2,5 @@
 
 `analyse` is all of it. `duplicates`, `ngrams`, `runs` and `passage` look at tokens that are cut
 into `documents`; `gains` compares methods over `groups` of tokens, with intervals by
-`resampling`.
+`bootstrap`.
 """

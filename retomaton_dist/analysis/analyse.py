@@ -7,12 +7,12 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from retomaton_dist.analysis.bootstrap import Resampling
 from retomaton_dist.analysis.documents import TokensByDocument
 from retomaton_dist.analysis.gains import Compared, describe_gains
 from retomaton_dist.analysis.groups import text_groupings
 from retomaton_dist.analysis.ngrams import Lengths, Places, overlap_counts, seen
 from retomaton_dist.analysis.passage import longest_passage
-from retomaton_dist.analysis.resampling import Resampling
 from retomaton_dist.analysis.runs import (
     Decode,
     captured,

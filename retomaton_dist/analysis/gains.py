@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from retomaton_dist.analysis.bootstrap import Floats, Resampling
 from retomaton_dist.analysis.groups import Grouping, Mask, by_restart
-from retomaton_dist.analysis.resampling import Floats, Resampling
 from retomaton_dist.engine.walks import WalkResult
 from retomaton_dist.storage.canonical import Json
 

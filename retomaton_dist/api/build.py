@@ -21,7 +21,7 @@ from retomaton_dist.settings import (
     TokenizeSettings,
     WorkerSettings,
 )
-from retomaton_dist.settings.declaring import Settings
+from retomaton_dist.settings.option import Settings
 from retomaton_dist.settings.parsing import GROUPS, build_settings, split_keywords
 from retomaton_dist.settings.stages import STAGES, DeclaredStage, declared
 from retomaton_dist.stages import build as building

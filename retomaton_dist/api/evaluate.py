@@ -7,7 +7,7 @@ from typing import Any
 from retomaton_dist.analysis.analyse import Analysis
 from retomaton_dist.errors import NotAStore
 from retomaton_dist.evaluation.duplicates import read_duplicates
-from retomaton_dist.evaluation.overlap import KeptOverlap
+from retomaton_dist.evaluation.overlap import CorpusOverlap
 from retomaton_dist.evaluation.results import AS_CALIBRATED, Evaluation, measure_evaluation
 from retomaton_dist.evaluation.run import run_evaluation
 from retomaton_dist.evaluation.shortlist import Shortlist
@@ -53,7 +53,7 @@ def _analyse(evaluation: Evaluation, listed: Shortlist) -> None:
     text = evaluation.text
     try:
         store = Store.open(evaluation.settings["store"])
-        kept = KeptOverlap.of(text)
+        kept = CorpusOverlap.of(text)
     except NotAStore as error:
         say(f"note: n-grams, gains and sequences are not looked at anew: {error}")
         return

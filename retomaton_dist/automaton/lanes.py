@@ -6,7 +6,7 @@ A step of a lane is three calls:
     lanes.join(queries, neighbours)                  # candidates, measured
     sums = lanes.log_sums(targets, temperatures)     # or lanes.distributions(...)
 
-Their kernels are `following` (which calls `filling`), `joining` and `summing`; the codec measures.
+Their kernels are `follow` (which calls `fill`), `join` and `sums`; the codec measures.
 
 Results do not depend on the number of threads nor on which lanes advance together. One `Lanes`
 serves one thread at a time; any number of them may share an automaton.
@@ -20,7 +20,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from retomaton_dist.automaton import following, joining, summing
+from retomaton_dist.automaton import follow, join
+from retomaton_dist.automaton import sums as summing
 from retomaton_dist.automaton.arrays import Counters, LaneArrays, Rules, make_lanes, make_scratch
 from retomaton_dist.automaton.automaton import Automaton, Neighbours
 from retomaton_dist.codec.codec import Queries
@@ -108,7 +109,7 @@ class Lanes:
         followed = _matching(tokens, chosen, np.int32, "tokens")
 
         def work(share: int, part: slice) -> None:
-            following.follow(
+            follow.follow(
                 self.automaton.columns,
                 self.arrays,
                 self._rules,
@@ -145,7 +146,7 @@ class Lanes:
         def work(share: int, part: slice) -> None:
             scratch = self._scratch[share]
             of_lane = chosen[part], row[part]
-            joining.join(self.automaton.columns, arrays, self._rules, scratch, *of_lane, *found)
+            join.join(self.automaton.columns, arrays, self._rules, scratch, *of_lane, *found)
             codec.measure(
                 queries,
                 row[part],

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 from retomaton_dist.registry import nearest
-from retomaton_dist.settings.declaring import flag_of
+from retomaton_dist.settings.option import flag_of
 from retomaton_dist.settings.parsing import (
     GROUPS,
     help_of,

@@ -8,9 +8,9 @@ import numpy as np
 
 from retomaton_dist.engine.token_scores import TokenScores
 from retomaton_dist.generation.decoding import Effort, GrownText
-from retomaton_dist.generation.explaining import Support, explain
-from retomaton_dist.generation.generating import Generated, ends_of
+from retomaton_dist.generation.generate import Generated, ends_of
 from retomaton_dist.generation.loaded import RetomatonLM
+from retomaton_dist.generation.token_sources import Support, explain
 from retomaton_dist.settings import GenerateSettings
 
 # What a token is due to, with the mark of the table and the colour of the terminal.

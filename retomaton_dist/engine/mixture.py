@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from retomaton_dist.automaton.lanes import Distributions
-from retomaton_dist.automaton.summing import log_automaton
+from retomaton_dist.automaton.sums import log_automaton
 from retomaton_dist.compiled import compiled
 from retomaton_dist.engine.lm_output import LMOutput, Normalised
 from retomaton_dist.engine.walks import WalkResult

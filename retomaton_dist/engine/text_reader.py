@@ -13,7 +13,7 @@ from torch import Tensor
 
 from retomaton_dist.engine.lm_output import LMOutput, normalise
 from retomaton_dist.errors import ModelError
-from retomaton_dist.lm.reading import ModelReader, Span
+from retomaton_dist.lm.model_reader import ModelReader, Span
 
 BLOCK_DOCUMENTS = 32
 SLAB_POSITIONS = 4096

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from retomaton_dist.automaton.arrays import CANDIDATES_CAPPED, EMPTY, STATES_CAPPED
 from retomaton_dist.automaton.automaton import Automaton, Neighbours, find_slots
 from retomaton_dist.automaton.lanes import Distributions, Lanes
-from retomaton_dist.automaton.summing import TARGET, observe
+from retomaton_dist.automaton.sums import TARGET, observe
 from retomaton_dist.codec.codec import Queries
 from retomaton_dist.engine.retrieval import OpenRetrieval
 from retomaton_dist.engine.uniform import uniform
@@ -154,7 +154,7 @@ class LaneGroup:
     def __init__(self, retrieval: OpenRetrieval, specs: Sequence[WalkSpec], rows: int) -> None:
         self.specs, self._rows = list(specs), rows
         self.automaton: Automaton = retrieval.automata[specs[0].automaton]
-        self._forgetful = specs[0].forgetful
+        self._forgetful = specs[0].stateless
         self._neighbours = specs[0].neighbours(retrieval.settings, self.automaton.entries)
         # kNN-LM keeps no state, so the preset's `restart` does not apply.
         restart = "neighbours" if self._forgetful else retrieval.settings.restart
@@ -310,8 +310,8 @@ class RestartEntries:
 
 
 def _grouped(specs: Sequence[WalkSpec]) -> list[list[WalkSpec]]:
-    """Rules that can share lanes: of one automaton, forgetful or not, of as many neighbours."""
+    """Rules that can share lanes: of one automaton, stateless or not, of as many neighbours."""
     kinds: dict[tuple[Any, ...], list[WalkSpec]] = {}
     for spec in specs:
-        kinds.setdefault((spec.automaton, spec.forgetful, spec.wide), []).append(spec)
+        kinds.setdefault((spec.automaton, spec.stateless, spec.wide), []).append(spec)
     return list(kinds.values())

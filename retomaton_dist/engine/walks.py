@@ -24,14 +24,14 @@ class WalkSpec:
     document's start these are the entries that begin documents. Of the restarts that sigma leaves
     to a search, only a `share` does, drawn by position.
 
-    A walk that is `forgetful` begins anew at every position: it follows nothing and its
+    A walk that is `stateless` begins anew at every position: it follows nothing and its
     candidates are what the restart finds. With searches that is what kNN-LM does. One that is
     `wide` searches for as many as a walk that follows may score.
     """
 
     automaton: str
     tau: float
-    forgetful: bool = False
+    stateless: bool = False
     sigma: float = math.inf
     share: float = 1.0
     wide: bool = False
@@ -39,7 +39,7 @@ class WalkSpec:
     @property
     def label(self) -> str:
         """The name of the walk's columns."""
-        if self.forgetful:
+        if self.stateless:
             return "suffix" if self.looks_up else "knnlm+wide" if self.wide else "knnlm"
         thresholds = [self.tau, *[self.sigma] * self.looks_up, *[self.share] * (self.share < 1)]
         return f"{self.automaton}@{','.join(map(format_threshold, thresholds))}"
@@ -62,9 +62,9 @@ class WalkSpec:
         return math.isfinite(self.sigma) or self.share < 1
 
 
-def forgetful(automaton: str, sigma: float = math.inf, *, wide: bool = False) -> WalkSpec:
+def stateless_walk(automaton: str, sigma: float = math.inf, *, wide: bool = False) -> WalkSpec:
     """The walk of kNN-LM, or with sigma 0 of suffixes alone; the automaton lends its codec."""
-    return WalkSpec(automaton, math.inf, forgetful=True, sigma=sigma, wide=wide)
+    return WalkSpec(automaton, math.inf, stateless=True, sigma=sigma, wide=wide)
 
 
 def format_threshold(threshold: float) -> str:
@@ -161,7 +161,7 @@ class WalkResult:
 
 
 class Gate(Protocol):
-    """Decides, from what the LM says, at which positions a forgetful walk searches."""
+    """Decides, from what the LM says, at which positions a stateless walk searches."""
 
     def __call__(
         self, reading: LMOutput, documents: NDArray[np.int32], positions: NDArray[np.int32]

@@ -15,7 +15,7 @@ from retomaton_dist.analysis.duplicates import (
     duplicates_of,
     find_duplicates,
 )
-from retomaton_dist.evaluation.overlap import ChosenText, KeptOverlap
+from retomaton_dist.evaluation.overlap import ChosenText, CorpusOverlap
 from retomaton_dist.runtime.progress import say
 from retomaton_dist.storage import canonical
 from retomaton_dist.storage.canonical import Json
@@ -74,7 +74,7 @@ def _find(chosen: Mapping[str, ChosenText]) -> list[Json]:
         if name in whole and (other == "corpus" or other in whole):
             text = whole[name]
             if other == "corpus":
-                kept = KeptOverlap.of(Store.open(chosen[name].store.path))
+                kept = CorpusOverlap.of(Store.open(chosen[name].store.path))
                 found = duplicates_of(text, kept.same, kept.matched)
             else:
                 found = find_duplicates(text, whole[other])

@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from retomaton_dist.analysis.resampling import Resampling
+from retomaton_dist.analysis.bootstrap import Resampling
 from retomaton_dist.engine.mixture import Floats, log_target
 from retomaton_dist.engine.plausible import check_log_probabilities
 from retomaton_dist.engine.scores import Scores, steps_since
@@ -68,7 +68,7 @@ class Measurer:
 
     def _described(self, point: CurvePoint) -> Json:
         spec, facts = point.spec, point.facts
-        walking = spec is not None and not spec.forgetful
+        walking = spec is not None and not spec.stateless
         return {
             "method": point.method,
             "clustering": spec.automaton if spec and walking else None,
@@ -85,7 +85,7 @@ class Measurer:
     def _counted(self, point: CurvePoint, searched: NDArray[np.bool_]) -> Json:
         rows, searches = len(searched), int(searched.sum())
         counted = rows - _after_last_search(self.documents, searched)
-        walking = point.spec is not None and not point.spec.forgetful
+        walking = point.spec is not None and not point.spec.stateless
         return {
             "positions": rows,
             "searches": searches,

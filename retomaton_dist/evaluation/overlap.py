@@ -175,7 +175,7 @@ def _column(path: Path, dtype: type) -> NDArray[Any]:
 
 
 @dataclass(frozen=True)
-class KeptOverlap:
+class CorpusOverlap:
     """What the stage has found of a text: token by token, and document by document."""
 
     matched: NDArray[np.int32]
@@ -184,7 +184,7 @@ class KeptOverlap:
     same: Mask
 
     @classmethod
-    def of(cls, text: Store) -> "KeptOverlap":
+    def of(cls, text: Store) -> "CorpusOverlap":
         """Read it from the text's store, compared with its digests first."""
         if STAGE not in text.manifest.stages or not text.manifest.stages[STAGE].done:
             raise NotAStore(

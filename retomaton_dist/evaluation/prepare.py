@@ -5,18 +5,18 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from retomaton_dist.calibration.calibration import Calibration
-from retomaton_dist.engine.opening import (
+from retomaton_dist.engine.retrieval import Retrieval
+from retomaton_dist.engine.store_parts import (
     COMPILE,
     batch_tokens,
     check_sigmas,
     choose_automata,
     store_model,
 )
-from retomaton_dist.engine.retrieval import Retrieval
 from retomaton_dist.engine.text_reader import TextReader
 from retomaton_dist.errors import BadInput, DamagedStore
+from retomaton_dist.lm.model_reader import WindowReader
 from retomaton_dist.lm.outline import ModelOutline
-from retomaton_dist.lm.reading import WindowReader
 from retomaton_dist.lm.tokenizer import Tokenizer
 from retomaton_dist.methods.method import Method, Searching
 from retomaton_dist.methods.registry import choose_methods

@@ -13,11 +13,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from retomaton_dist.analysis.resampling import LEVEL, Floats, Resampling, between
-from retomaton_dist.automaton.summing import log_automaton
+from retomaton_dist.analysis.bootstrap import LEVEL, Floats, Resampling, between
+from retomaton_dist.automaton.sums import log_automaton
 from retomaton_dist.engine.scores import Scores
 from retomaton_dist.engine.walks import WalkSpec
-from retomaton_dist.evaluation.shortlist import Listed, baselines_of
+from retomaton_dist.evaluation.shortlist import ShortlistedPoint, baselines_of
 from retomaton_dist.methods.constant import (
     LARGEST_LOG_RATIO,
     ConstantMixing,
@@ -43,7 +43,7 @@ class Refitted:
 class Redrawn:
     """Mean loss of a point for each draw: over the whole text, and over a draw of it."""
 
-    listed: Listed
+    listed: ShortlistedPoint
     refitted: Refitted
     whole: Floats
     drawn: Floats
@@ -70,7 +70,7 @@ class Redrawn:
         }
 
 
-def recalibrate(points: Iterable[Listed], calibration: Scores) -> list[Json]:
+def recalibrate(points: Iterable[ShortlistedPoint], calibration: Scores) -> list[Json]:
     """Describe every point with constants; ratios are to the fairest baseline among them.
 
     Temperatures are among those that both texts were scored for.
@@ -90,7 +90,7 @@ def recalibrate(points: Iterable[Listed], calibration: Scores) -> list[Json]:
     return described
 
 
-def _redrawn(listed: Listed, calibration: Scores, fitting: Resampling) -> Redrawn | None:
+def _redrawn(listed: ShortlistedPoint, calibration: Scores, fitting: Resampling) -> Redrawn | None:
     spec, mixing, scores = listed.point.spec, listed.point.mixing, listed.scores
     if spec is None or not isinstance(mixing, ConstantMixing):
         return None

@@ -18,7 +18,7 @@ from retomaton_dist.evaluation.recalibration import recalibrate
 from retomaton_dist.evaluation.retraining import retrain
 from retomaton_dist.evaluation.run import SETTINGS, TOKENIZER
 from retomaton_dist.evaluation.score import seconds_of
-from retomaton_dist.evaluation.shortlist import Listed, Shortlist
+from retomaton_dist.evaluation.shortlist import Shortlist, ShortlistedPoint
 from retomaton_dist.lm.tokenizer import decoder
 from retomaton_dist.methods.constant import with_constants
 from retomaton_dist.methods.method import Calibrated, CurvePoint
@@ -161,7 +161,7 @@ def measure_evaluation(
     for point, scores, measured in measure_all(points, words):
         seconds = seconds_of(text, point.pass_name) if live else None
         rows.append({**measured.row, "seconds": seconds})
-        listed.offer(Listed(point, measured, scores))
+        listed.offer(ShortlistedPoint(point, measured, scores))
     facts = evaluation.settings["text"]
     whole = seconds_of(text, SWEEP) if not live else None
     summary = {name: facts[name] for name in ("positions", "words", "documents", "caps")}

@@ -9,11 +9,11 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from retomaton_dist.analysis.resampling import Resampling
+from retomaton_dist.analysis.bootstrap import Resampling
 from retomaton_dist.engine.mixture import log_target
 from retomaton_dist.engine.scores import Scores
 from retomaton_dist.evaluation.measure import walked_by
-from retomaton_dist.evaluation.shortlist import Listed, baselines_of
+from retomaton_dist.evaluation.shortlist import ShortlistedPoint, baselines_of
 from retomaton_dist.methods.adaptive import LearnedMixing, Redraw
 from retomaton_dist.methods.method import Calibrated, Setup
 from retomaton_dist.methods.registry import METHODS
@@ -25,7 +25,7 @@ SEED = 2
 
 
 def retrain(
-    points: Sequence[Listed],
+    points: Sequence[ShortlistedPoint],
     calibration: Scores,
     setup: Setup,
     found: Mapping[str, Calibrated],
@@ -70,7 +70,7 @@ def redraws(calibration: Scores, times: int) -> list[Redraw]:
 
 def _losses(
     method: LearnedMixing,
-    points: Mapping[int, Listed],
+    points: Mapping[int, ShortlistedPoint],
     calibration: Scores,
     setup: Setup,
     calibrated: Calibrated,
@@ -94,7 +94,9 @@ def _losses(
 
 
 def _described(
-    listed: Listed, points: Sequence[Listed], losses: Mapping[int, Sequence[float]]
+    listed: ShortlistedPoint,
+    points: Sequence[ShortlistedPoint],
+    losses: Mapping[int, Sequence[float]],
 ) -> Json:
     own = losses[id(listed)]
     names = baselines_of(listed.point.method)

@@ -30,7 +30,7 @@ BASELINES = {name for method in COMPARED for name in baselines_of(method)}
 
 
 @dataclass(frozen=True)
-class Listed:
+class ShortlistedPoint:
     """A point with what it came to, and the scores that tell."""
 
     point: CurvePoint
@@ -58,10 +58,10 @@ class Shortlist:
     """
 
     automaton: str
-    nearest: dict[tuple[str, float], Listed] = field(default_factory=dict)
-    whole: dict[str, Listed] = field(default_factory=dict)
+    nearest: dict[tuple[str, float], ShortlistedPoint] = field(default_factory=dict)
+    whole: dict[str, ShortlistedPoint] = field(default_factory=dict)
 
-    def offer(self, listed: Listed) -> None:
+    def offer(self, listed: ShortlistedPoint) -> None:
         """Keep the point if it is nearer than what was kept before."""
         row = listed.measured.row
         method, clustering = row["method"], row["clustering"]
@@ -80,11 +80,11 @@ class Shortlist:
         return self.with_baselines()[0].scores
 
     @property
-    def shown(self) -> Listed | None:
+    def shown(self) -> ShortlistedPoint | None:
         """The plain walk whose runs and sequences are shown."""
         return self.nearest.get((PLAIN, SHOWN_FOSS))
 
-    def each_once(self) -> list[Listed]:
+    def each_once(self) -> list[ShortlistedPoint]:
         """Every point that was kept, though it may be the nearest to several FoSS."""
         return list(
             {(method, item.foss): item for (method, _), item in self.nearest.items()}.values()
@@ -94,7 +94,7 @@ class Shortlist:
         """Of every point and baseline: how well it knows how often the LM's favourite comes."""
         return [{**one.facts, **_reliability(one)} for one in self.with_baselines()]
 
-    def with_baselines(self) -> list[Listed]:
+    def with_baselines(self) -> list[ShortlistedPoint]:
         """The baselines that ran, and every point that was kept."""
         points = {(one.point.method, one.foss): one for one in self.whole.values()}
         points |= {(one.point.method, one.foss): one for one in self.each_once()}
@@ -109,12 +109,12 @@ class Shortlist:
                 measured = listed.measured
                 yield Compared(facts, measured.log_p, baseline.measured.log_p, measured.walked)
 
-    def _baseline(self, method: str) -> Listed | None:
+    def _baseline(self, method: str) -> ShortlistedPoint | None:
         ran = (self.whole[name] for name in baselines_of(method) if name in self.whole)
         return next(ran, None)
 
 
-def _reliability(listed: Listed) -> Json:
+def _reliability(listed: ShortlistedPoint) -> Json:
     scores = listed.scores
     walked = walked_by(listed.point, scores).of_favourites()
     log_p = log_target(listed.point.mixing, scores.of_favourites(), walked)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from retomaton_dist.corpus.documents import Text, read_documents
 from retomaton_dist.corpus.sources import Source
-from retomaton_dist.engine.opening import check_tokenizer
+from retomaton_dist.engine.store_parts import check_tokenizer
 from retomaton_dist.errors import BadInput, CorpusError
 from retomaton_dist.evaluation.prepare import Prepared
 from retomaton_dist.lm.identity import ModelSpec

@@ -18,7 +18,7 @@ from retomaton_dist.engine.walker import Rows
 from retomaton_dist.errors import BadInput
 from retomaton_dist.generation.decoding import Effort, Ending, GrownText, grown_text
 from retomaton_dist.generation.growth import Generator, Growth, Tokens
-from retomaton_dist.generation.sampling import Choosing
+from retomaton_dist.generation.sampling import SamplingParams
 
 Floats = NDArray[np.float64]
 
@@ -52,7 +52,7 @@ class BeamSearch:
         generator: Generator,
         prompts: Sequence[Tokens],
         ending: Ending,
-        choosing: Choosing,
+        choosing: SamplingParams,
         beams: int,
         copies: int = 1,
     ) -> None:

@@ -18,7 +18,7 @@ from retomaton_dist.engine.walker import Rows
 from retomaton_dist.errors import BadInput
 from retomaton_dist.generation.drafts import DraftSource, TextStanding, Verified
 from retomaton_dist.generation.growth import Generator, Growth, Tokens
-from retomaton_dist.generation.sampling import Choosing, choose, position_keys
+from retomaton_dist.generation.sampling import SamplingParams, choose, position_keys
 
 Decode = Callable[[Sequence[int]], str]
 NO_DRAFTS = np.empty((0, 0), np.int32)
@@ -105,7 +105,7 @@ class Decoding:
         generator: Generator,
         prompts: Sequence[Tokens],
         ending: Ending,
-        choosing: Choosing,
+        choosing: SamplingParams,
         copies: int = 1,
         drafts: DraftSource | None = None,
         watch: Watch | None = None,

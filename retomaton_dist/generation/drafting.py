@@ -1,9 +1,9 @@
 """Drafts without a draft model: from the walk, from the corpus's suffixes, from the text itself.
 
 A candidate whose value is the token just drawn points to what the corpus said next: these vote
-(`voting`). Where no candidate had the token, what follows the longest suffix of the text in the
-corpus votes instead. Small models repeat themselves, so that what followed in the text itself is
-drafted, too. Which of these a row takes is decided by how often each stood so far.
+(`draft_votes`). Where no candidate had the token, what follows the longest suffix of the text in
+the corpus votes instead. Small models repeat themselves, so that what followed in the text itself
+is drafted, too. Which of these a row takes is decided by how often each stood so far.
 
 docs/results.md has what was measured: votes weighted by distance, or the nearest candidate alone,
 draft worse.
@@ -21,14 +21,14 @@ from retomaton_dist.automaton.arrays import Columns
 from retomaton_dist.automaton.suffixes import Suffixes
 from retomaton_dist.errors import BadInput
 from retomaton_dist.generation.draft_length import Acceptance, DraftLength, Floats
-from retomaton_dist.generation.drafts import DraftSource, TextStanding, Verified
-from retomaton_dist.generation.voting import (
+from retomaton_dist.generation.draft_votes import (
     Rows,
     Tokens,
     copy_from_text,
     vote_by_suffix,
     vote_by_walk,
 )
+from retomaton_dist.generation.drafts import DraftSource, TextStanding, Verified
 
 if TYPE_CHECKING:
     from retomaton_dist.generation.loaded import RetomatonLM

@@ -24,8 +24,8 @@ from retomaton_dist.engine.uniform import uniform
 from retomaton_dist.engine.walker import Rows, Walker
 from retomaton_dist.engine.walks import WalkResult
 from retomaton_dist.generation.span_search import SearchNeed, SpanSearch
-from retomaton_dist.lm.growing import begin
-from retomaton_dist.lm.stepping import Stepper
+from retomaton_dist.lm.stepper import Stepper
+from retomaton_dist.lm.text_rows import begin
 from retomaton_dist.methods.knnlm import RandomGate
 from retomaton_dist.methods.method import CurvePoint
 
@@ -56,7 +56,7 @@ class Generator:
     @property
     def walks_prompts(self) -> bool:
         """Whether the walk depends on what it came by."""
-        return self.point.spec is not None and not self.point.spec.forgetful
+        return self.point.spec is not None and not self.point.spec.stateless
 
     def search(self, queries: NDArray[np.float16]) -> NDArray[np.int64]:
         """The entries nearest to each query, as many as the walk takes."""

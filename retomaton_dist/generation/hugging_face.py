@@ -20,9 +20,9 @@ from torch import Tensor
 from retomaton_dist.errors import BadInput
 from retomaton_dist.generation.decoding import Ending, GrownText
 from retomaton_dist.generation.drafting import Draft, drafting_for
-from retomaton_dist.generation.generating import Generating, Streamer, decode, streaming
+from retomaton_dist.generation.generate import GenerateRequest, Streamer, decode, streaming
 from retomaton_dist.generation.growth import Tokens
-from retomaton_dist.generation.sampling import Choosing, Floats
+from retomaton_dist.generation.sampling import Floats, SamplingParams
 
 if TYPE_CHECKING:
     from retomaton_dist.generation.loaded import RetomatonLM
@@ -73,9 +73,9 @@ def custom_generate(lm: "RetomatonLM") -> CustomGenerate:
         prompts = _Prompts(lm, input_ids[::copies], None if mask is None else mask[::copies])
         # Greedy and sampled texts, and other numbers of them, accept drafts differently.
         kind = "transformers", config.do_sample, config.temperature, len(input_ids)
-        asked = Generating(
+        asked = GenerateRequest(
             max_new_tokens=config.max_length - input_ids.shape[1],
-            choosing=Choosing(
+            choosing=SamplingParams(
                 do_sample=config.do_sample,
                 seed=seed,
                 process=prompts.processed_by(logits_processor) if logits_processor else None,

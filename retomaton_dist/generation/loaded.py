@@ -11,22 +11,22 @@ from numpy.typing import NDArray
 
 from retomaton_dist.automaton.suffixes import Suffixes
 from retomaton_dist.calibration.calibration import Calibration, calibration_names
-from retomaton_dist.engine.opening import (
+from retomaton_dist.engine.retrieval import Retrieval
+from retomaton_dist.engine.store_parts import (
     batch_tokens,
     check_sigmas,
     check_tokenizer,
     choose_automata,
     store_model,
 )
-from retomaton_dist.engine.retrieval import Retrieval
 from retomaton_dist.engine.token_scores import TokenScores
 from retomaton_dist.errors import BadInput
-from retomaton_dist.generation.choosing import choose_point
+from retomaton_dist.generation.curve_point import choose_point
 from retomaton_dist.generation.decoding import Watch
 from retomaton_dist.generation.drafting import Draft, Learnt, drafting_for, suffixes_of
-from retomaton_dist.generation.generating import (
+from retomaton_dist.generation.generate import (
     Generated,
-    Generating,
+    GenerateRequest,
     Prompt,
     Streamer,
     generate,
@@ -34,8 +34,8 @@ from retomaton_dist.generation.generating import (
 )
 from retomaton_dist.generation.growth import Generator
 from retomaton_dist.generation.hugging_face import CustomGenerate, custom_generate
-from retomaton_dist.generation.sampling import Choosing
-from retomaton_dist.generation.scoring import Scorable, score
+from retomaton_dist.generation.sampling import SamplingParams
+from retomaton_dist.generation.score import Scorable, score
 from retomaton_dist.lm.identity import ModelSpec
 from retomaton_dist.lm.model import LanguageModel
 from retomaton_dist.lm.tokenizer import Tokenizer
@@ -142,11 +142,11 @@ class RetomatonLM:
         slide: bool = True,
         watch: Watch | None = None,
     ) -> list[Generated]:
-        """Texts that follow prompts, each the beginning of a document; see `generating`.
+        """Texts that follow prompts, each the beginning of a document; see `generate`.
 
         The same seed gives the same texts, with and without drafts, alone or in a batch.
         """
-        choosing = Choosing(
+        choosing = SamplingParams(
             do_sample=do_sample,
             temperature=temperature,
             top_k=top_k,
@@ -156,7 +156,7 @@ class RetomatonLM:
         )
         given = [prompts] if isinstance(prompts, str) else prompts
         kind = replace(choosing, seed=0), len(given) * num_return_sequences
-        asked = Generating(
+        asked = GenerateRequest(
             max_new_tokens=max_new_tokens,
             choosing=choosing,
             num_beams=num_beams,

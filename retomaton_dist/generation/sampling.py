@@ -27,7 +27,7 @@ _STEP = 0x9E3779B97F4A7C15
 
 
 @dataclass(frozen=True, kw_only=True)
-class Choosing:
+class SamplingParams:
     """How tokens are chosen from p; the names and meanings are those of transformers.
 
     Of equally probable tokens the one with the lowest id is the most probable. The repetition
@@ -94,7 +94,7 @@ def most_probable(
 
 def choose(
     mixtures: Mixtures,
-    choosing: Choosing,
+    choosing: SamplingParams,
     keys: NDArray[np.uint64],
     before: list[NDArray[np.int32]] | None,
 ) -> NDArray[np.int32]:
@@ -127,7 +127,7 @@ def penalise(scores: Floats, before: NDArray[np.int32], penalty: float) -> None:
     scores[tokens] = np.where(score < 0, score * penalty, score / penalty)
 
 
-def cut(weight: Floats, choosing: Choosing) -> None:
+def cut(weight: Floats, choosing: SamplingParams) -> None:
     """Heat, then leave the most probable tokens alone, in place; what is left need not sum to 1."""
     if choosing.temperature != 1:
         # Relative to the largest one, or all could vanish.

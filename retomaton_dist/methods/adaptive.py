@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from retomaton_dist.automaton.summing import ALL, OTHER, POINTED
+from retomaton_dist.automaton.sums import ALL, OTHER, POINTED
 from retomaton_dist.engine.mixture import (
     Candidates,
     Floats,
@@ -25,7 +25,7 @@ from retomaton_dist.engine.mixture import (
     trusting_the_lm,
 )
 from retomaton_dist.engine.scores import Scores
-from retomaton_dist.engine.walks import WalkResult, WalkSpec, forgetful
+from retomaton_dist.engine.walks import WalkResult, WalkSpec, stateless_walk
 from retomaton_dist.errors import BadInput
 from retomaton_dist.methods.constant import Constants, as_facts, find_constants, from_facts
 from retomaton_dist.methods.held_out import held_out
@@ -215,8 +215,8 @@ class KnnLmLambda(LearnedMixing):
     pointer_weights = None
 
     def groups(self, setup: Setup) -> Mapping[str, Sequence[WalkSpec]]:
-        """The forgetful walk."""
-        return {KNNLM: [forgetful(setup.automata[0], wide=True)]}
+        """The stateless walk."""
+        return {KNNLM: [stateless_walk(setup.automata[0], wide=True)]}
 
     def group_of(self, spec: WalkSpec) -> str:  # noqa: ARG002 - the contract's
         """There is only one."""
@@ -224,7 +224,7 @@ class KnnLmLambda(LearnedMixing):
 
     def searched_most(self, setup: Setup, name: str) -> WalkSpec:  # noqa: ARG002 - the contract's
         """There is only one."""
-        return forgetful(setup.automata[0], wide=True)
+        return stateless_walk(setup.automata[0], wide=True)
 
     def points(self, setup: Setup, calibrated: Calibrated) -> Iterator[CurvePoint]:
         """One point per fraction of searches that are dropped at random, as with `knnlm+wide`."""

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from retomaton_dist.automaton.summing import log_automaton
+from retomaton_dist.automaton.sums import log_automaton
 from retomaton_dist.engine.lm_output import LMOutput
 from retomaton_dist.engine.mixture import Candidates, Floats, LMFeatures, trusting_the_lm
 from retomaton_dist.engine.scores import Scores
-from retomaton_dist.engine.walks import WalkResult, WalkSpec, forgetful
+from retomaton_dist.engine.walks import WalkResult, WalkSpec, stateless_walk
 from retomaton_dist.errors import BadInput
 from retomaton_dist.methods.adaptret_network import AdaptRetNetwork, train_adaptret
 from retomaton_dist.methods.constant import find_constants
@@ -60,8 +60,8 @@ class AdaptRet(Method):
     uses_queries = True
 
     def walks(self, setup: Setup) -> Sequence[WalkSpec]:
-        """The forgetful walk."""
-        return (forgetful(setup.automata[0]),)
+        """The stateless walk."""
+        return (stateless_walk(setup.automata[0]),)
 
     def calibrate(self, scores: Scores | None, setup: Setup) -> Calibrated:
         """Train the network with the temperature that suits kNN-LM; find the thresholds."""

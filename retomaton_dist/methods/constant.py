@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from retomaton_dist.automaton.summing import interpolate, log_automaton
+from retomaton_dist.automaton.sums import interpolate, log_automaton
 from retomaton_dist.engine.mixture import Candidates, Floats, LMFeatures, trusting_the_lm
 from retomaton_dist.engine.scores import Scores
 from retomaton_dist.engine.walks import WalkResult, WalkSpec

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from retomaton_dist.engine.lm_output import LMOutput
 from retomaton_dist.engine.scores import Scores
 from retomaton_dist.engine.uniform import uniform
-from retomaton_dist.engine.walks import WalkSpec, forgetful
+from retomaton_dist.engine.walks import WalkSpec, stateless_walk
 from retomaton_dist.methods.constant import ConstantMixing, as_facts, find_constants, from_facts
 from retomaton_dist.methods.method import Calibrated, CurvePoint, Method, Setup
 
@@ -46,8 +46,8 @@ class KnnLm(Method):
     wide = False
 
     def walks(self, setup: Setup) -> Sequence[WalkSpec]:
-        """The forgetful walk."""
-        return (forgetful(setup.automata[0], wide=self.wide),)
+        """The stateless walk."""
+        return (stateless_walk(setup.automata[0], wide=self.wide),)
 
     def calibrate(self, scores: Scores | None, setup: Setup) -> Calibrated:
         """Lambda and temperature with a search at every position."""

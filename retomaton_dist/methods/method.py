@@ -97,7 +97,7 @@ def arrays_below(arrays: Mapping[str, NDArray[Any]], prefix: str) -> dict[str, N
 class CurvePoint:
     """A point of a method's curve before it is measured.
 
-    Without `spec` it is the LM alone. `gate` decides what is searched if the walk is forgetful;
+    Without `spec` it is the LM alone. `gate` decides what is searched if the walk is stateless;
     where it is closed there are no candidates. `facts` are what the table of results shows. A
     method that searches just as another one does may name it: they share its passes.
     """

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator, Sequence
 
 from retomaton_dist.engine.scores import Scores
-from retomaton_dist.engine.walks import WalkSpec, forgetful, format_threshold
+from retomaton_dist.engine.walks import WalkSpec, format_threshold, stateless_walk
 from retomaton_dist.errors import BadInput
 from retomaton_dist.methods.constant import (
     ConstantMixing,
@@ -33,8 +33,8 @@ class Suffix(Method):
     searching = Searching.NEVER
 
     def walks(self, setup: Setup) -> Sequence[WalkSpec]:
-        """The forgetful walk that never searches."""
-        return (forgetful(setup.automata[0], sigma=0.0),)
+        """The stateless walk that never searches."""
+        return (stateless_walk(setup.automata[0], sigma=0.0),)
 
     def calibrate(self, scores: Scores | None, setup: Setup) -> Calibrated:
         """Lambda and temperature."""

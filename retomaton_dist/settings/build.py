@@ -5,7 +5,7 @@ from typing import TypeVar
 
 from retomaton_dist.errors import BadInput
 from retomaton_dist.settings.choices import CLUSTERINGS, CODECS
-from retomaton_dist.settings.declaring import Settings, option
+from retomaton_dist.settings.option import Settings, option
 from retomaton_dist.settings.workers import WorkerSettings
 
 Group = TypeVar("Group", bound=Settings)

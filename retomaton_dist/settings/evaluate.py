@@ -5,7 +5,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from retomaton_dist.errors import BadInput
-from retomaton_dist.settings.declaring import Settings, option
+from retomaton_dist.settings.option import Settings, option
 
 
 @dataclass(frozen=True, kw_only=True)

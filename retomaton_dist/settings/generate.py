@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from retomaton_dist.errors import BadInput
-from retomaton_dist.settings.declaring import Settings, option
+from retomaton_dist.settings.option import Settings, option
 
 # More would fill the memory before the first token.
 MOST_NEW_TOKENS, MOST_TEXTS = 1 << 20, 1 << 10

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 from retomaton_dist.errors import BadInput
-from retomaton_dist.settings.declaring import Settings, option
 from retomaton_dist.settings.evaluate import check_sigma
+from retomaton_dist.settings.option import Settings, option
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -23,7 +23,6 @@ from retomaton_dist.settings.build import (
     CorpusSettings,
     ModelSettings,
 )
-from retomaton_dist.settings.declaring import flag_of
 from retomaton_dist.settings.evaluate import (
     PRESETS,
     CalibrateSettings,
@@ -33,6 +32,7 @@ from retomaton_dist.settings.evaluate import (
 )
 from retomaton_dist.settings.generate import GenerateSettings
 from retomaton_dist.settings.load import LoadSettings, ScoreSettings
+from retomaton_dist.settings.option import flag_of
 from retomaton_dist.settings.plan import PlanSettings
 from retomaton_dist.settings.reproduce import ReproduceSettings
 from retomaton_dist.settings.stages import STAGES

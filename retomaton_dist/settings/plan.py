@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from retomaton_dist.errors import BadInput
-from retomaton_dist.settings.declaring import Settings, option
+from retomaton_dist.settings.option import Settings, option
 
 # More than all text there is; sums of what follows from it stay numbers.
 MOST_TOKENS = 1e15

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from retomaton_dist.errors import BadInput
-from retomaton_dist.settings.declaring import Settings, option
 from retomaton_dist.settings.evaluate import listed
+from retomaton_dist.settings.option import Settings, option
 
 EXPERIMENTS = ("in-domain", "adaptation", "fine-tuned", "ablation", "wall-clock")
 ALL = "all"

@@ -15,7 +15,7 @@ from retomaton_dist.settings.build import (
     SuffixSettings,
     TokenizeSettings,
 )
-from retomaton_dist.settings.declaring import Settings
+from retomaton_dist.settings.option import Settings
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from retomaton_dist.errors import BadInput
-from retomaton_dist.settings.declaring import Settings, option
+from retomaton_dist.settings.option import Settings, option
 
 # Every byte, and the token that ends a text.
 LEAST_VOCABULARY = 257

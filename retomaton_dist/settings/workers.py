@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from retomaton_dist.settings.declaring import Settings, option
+from retomaton_dist.settings.option import Settings, option
 
 # Far beyond any machine; what comes of a slip of the finger must not reach Ray or torch.
 MOST_WORKERS, MOST_THREADS = 1 << 16, 1 << 10

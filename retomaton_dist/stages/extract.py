@@ -16,8 +16,8 @@ from torch import Tensor
 from retomaton_dist.errors import ClusterError, ModelError
 from retomaton_dist.lm.identity import ModelSpec
 from retomaton_dist.lm.model import choose_dtype
+from retomaton_dist.lm.model_reader import ModelReader, WindowReader
 from retomaton_dist.lm.outline import ModelOutline
-from retomaton_dist.lm.reading import ModelReader, WindowReader
 from retomaton_dist.lm.windows import resolve_windows
 from retomaton_dist.runtime.session import Session
 from retomaton_dist.settings import BuildSettings, ExtractSettings, ModelSettings

@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 
+from retomaton_dist.analysis.bootstrap import Resampling
 from retomaton_dist.analysis.gains import Compared, describe_gains
 from retomaton_dist.analysis.groups import (
     Grouping,
@@ -13,7 +14,6 @@ from retomaton_dist.analysis.groups import (
     in_steps,
     text_groupings,
 )
-from retomaton_dist.analysis.resampling import Resampling
 from tests.evaluation.scored import random_walked, scores_of
 
 DOCUMENTS = np.repeat([2, 3, 7, 9], [40, 1, 30, 29]).astype(np.int32)

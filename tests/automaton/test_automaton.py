@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retomaton_dist.automaton.summing import interpolate
+from retomaton_dist.automaton.sums import interpolate
 from retomaton_dist.errors import BadInput
 from tests.automaton.make import make, random_corpus
 from tests.codec.make import DIMENSION, exact_distances

@@ -13,7 +13,7 @@ import pytest
 
 from retomaton_dist.automaton.automaton import Automaton
 from retomaton_dist.automaton.lanes import Lanes
-from retomaton_dist.automaton.summing import interpolate, log_automaton
+from retomaton_dist.automaton.sums import interpolate, log_automaton
 from retomaton_dist.codec.fp16 import fp16_codec
 from retomaton_dist.settings import PRESETS
 from tests.automaton.make import all_distances, arrange

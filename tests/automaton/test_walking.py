@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from retomaton_dist.automaton.lanes import Lanes
-from retomaton_dist.automaton.summing import log_automaton
+from retomaton_dist.automaton.sums import log_automaton
 from retomaton_dist.settings import PRESETS, WalkSettings
 from tests.automaton.make import all_distances, make, random_corpus
 from tests.automaton.oracle import EquationsLane, PaperLane, ReferenceLane

@@ -21,7 +21,7 @@ import faiss
 
 import retomaton_dist as rd
 from retomaton_dist.engine.scores import Scores
-from retomaton_dist.engine.walks import WalkSpec, forgetful
+from retomaton_dist.engine.walks import WalkSpec, stateless_walk
 from retomaton_dist.evaluation.prepare import prepare
 from retomaton_dist.evaluation.score import choose_documents
 from retomaton_dist.evaluation.score_worker import Pass, ScoreJob, ScoreWorker
@@ -67,8 +67,8 @@ def foss_of(job, chosen):
 
 
 def compare_figure(job, documents):
-    knn = Pass("knn", (forgetful("kmeans"),))
-    figure = Pass("figure", (forgetful("kmeans"), *(WalkSpec("kmeans", tau) for tau in TAUS)))
+    knn = Pass("knn", (stateless_walk("kmeans"),))
+    figure = Pass("figure", (stateless_walk("kmeans"), *(WalkSpec("kmeans", tau) for tau in TAUS)))
     one, all_of_it, again = run(job, documents, [knn, figure, knn])
     peer = min(one["total"], again["total"])
     print(f"{one['positions']:,} positions; kNN-LM pass {peer:.1f} s ({parts(one)})")
@@ -79,7 +79,7 @@ def compare_figure(job, documents):
 
 
 def compare_live(job, documents):
-    knn = Pass("live-knn", (forgetful("kmeans"),), live=True)
+    knn = Pass("live-knn", (stateless_walk("kmeans"),), live=True)
     walks = [Pass(f"live-{tau:g}", (WalkSpec("kmeans", tau),), live=True) for tau in LIVE_TAUS]
     peer, *found = run(job, documents, [knn, *walks])
     beyond = peer["total"] - peer["lm"]

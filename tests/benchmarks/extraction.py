@@ -27,7 +27,7 @@ from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausa
 
 from retomaton_dist.lm.identity import identify
 from retomaton_dist.lm.model import LanguageModel
-from retomaton_dist.lm.reading import WindowReader
+from retomaton_dist.lm.model_reader import WindowReader
 from retomaton_dist.settings import ModelSettings
 from retomaton_dist.stages.extract import ExtractWorker, KeyReader
 from retomaton_dist.storage import corpus, datastore, records

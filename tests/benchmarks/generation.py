@@ -28,9 +28,9 @@ import numpy as np
 import torch
 
 from retomaton_dist.generation.decoding import Ending
-from retomaton_dist.generation.generating import Generating, decode
+from retomaton_dist.generation.generate import GenerateRequest, decode
 from retomaton_dist.generation.loaded import load
-from retomaton_dist.generation.sampling import Choosing
+from retomaton_dist.generation.sampling import SamplingParams
 from tests.benchmarks.small_store import build_small
 
 PROMPT_TOKENS, BATCH, LOOKUP = 24, 8, 10
@@ -80,7 +80,7 @@ def endless(lm, groups, new):
     """Undrafted, and nothing ends a text before it has so many tokens."""
     begun = time.process_time()
     ending = Ending(new, (), (), lm.tokenizer.decode)
-    asked = Generating(max_new_tokens=new, choosing=Choosing())
+    asked = GenerateRequest(max_new_tokens=new, choosing=SamplingParams())
     efforts = [
         decode(lm.engine, [np.array(row, np.int32) for row in group], ending, asked, None)[1]
         for group in groups

@@ -19,8 +19,8 @@ from retomaton_dist.cli.command import Command, CommandParser, Parser, add_comma
 from retomaton_dist.cli.main import GROUPED
 from retomaton_dist.engine.token_scores import TokenScores
 from retomaton_dist.generation.decoding import Effort
-from retomaton_dist.generation.generating import Generated
-from retomaton_dist.settings.declaring import flag_of
+from retomaton_dist.generation.generate import Generated
+from retomaton_dist.settings.option import flag_of
 from retomaton_dist.settings.parsing import GROUPS, help_of, is_required, type_of
 from retomaton_dist.storage.corpus import Document
 from retomaton_dist.storage.states import States

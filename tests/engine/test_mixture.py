@@ -69,7 +69,7 @@ def journey(spec, seed):
         reading, logits, said = read(random, previous)
         if walker is not None:
             count = retrieval.neighbours([spec])
-            # A closed gate leaves a forgetful walk without candidates.
+            # A closed gate leaves a stateless walk without candidates.
             gate = random.random(DOCUMENTS) < 0.7
             walker.step(
                 np.arange(DOCUMENTS),

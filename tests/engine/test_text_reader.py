@@ -10,7 +10,7 @@ from transformers import AutoModelForCausalLM
 from retomaton_dist.engine.lm_output import LMOutput
 from retomaton_dist.engine.text_reader import TextReader, blocks, slabs
 from retomaton_dist.lm.identity import identify
-from retomaton_dist.lm.reading import Span, WindowReader
+from retomaton_dist.lm.model_reader import Span, WindowReader
 from retomaton_dist.settings import ModelSettings
 from retomaton_dist.storage.store import Store
 

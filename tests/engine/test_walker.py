@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from retomaton_dist.automaton.summing import ALL, OTHER, POINTED, TARGET, interpolate, log_automaton
+from retomaton_dist.automaton.sums import ALL, OTHER, POINTED, TARGET, interpolate, log_automaton
 from retomaton_dist.engine.uniform import uniform
-from retomaton_dist.engine.walks import WalkSpec, forgetful, format_threshold
+from retomaton_dist.engine.walks import WalkSpec, format_threshold, stateless_walk
 from retomaton_dist.settings import PRESETS
 from tests.automaton.make import all_distances
 from tests.automaton.oracle import PaperLane
@@ -27,7 +27,7 @@ from tests.engine.texts import (
 )
 
 SPECS = [
-    forgetful("kmeans"),
+    stateless_walk("kmeans"),
     WalkSpec("kmeans", 1.0),
     WalkSpec("kmeans", 3.0),
     WalkSpec("kmeans", math.inf),
@@ -36,7 +36,7 @@ SPECS = [
 ]
 # The same with suffixes: never searching, below some length, and at random.
 SUFFIXED = [
-    forgetful("kmeans", sigma=0.0),
+    stateless_walk("kmeans", sigma=0.0),
     WalkSpec("kmeans", 1.0, sigma=0.0),
     WalkSpec("kmeans", 3.0, sigma=2.0),
     WalkSpec("kmeans", math.inf, sigma=1.0),

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retomaton_dist.engine.walks import WalkSpec, forgetful
+from retomaton_dist.engine.walks import WalkSpec, stateless_walk
 from retomaton_dist.evaluation.measure import Measurer, _after_last_search, measure_all
 from retomaton_dist.methods.constant import ConstantMixing, Constants
 from retomaton_dist.methods.knnlm import RandomGate
@@ -16,7 +16,7 @@ from retomaton_dist.methods.method import CurvePoint
 from tests.evaluation.scored import random_walked, scores_of
 
 DOCUMENTS = np.repeat([2, 3, 7, 9], [40, 1, 30, 29])
-SPECS = {"knnlm": forgetful("kmeans"), "kmeans@4": WalkSpec("kmeans", 4.0)}
+SPECS = {"knnlm": stateless_walk("kmeans"), "kmeans@4": WalkSpec("kmeans", 4.0)}
 MIXING = ConstantMixing(Constants(0.4, 2.0))
 
 

@@ -7,7 +7,7 @@ from retomaton_dist.analysis.documents import TokensByDocument
 from retomaton_dist.analysis.ngrams import longest_matches
 from retomaton_dist.errors import DamagedStore, NotAStore
 from retomaton_dist.evaluation import overlap
-from retomaton_dist.evaluation.overlap import ChosenText, KeptOverlap, OverlapPlan
+from retomaton_dist.evaluation.overlap import ChosenText, CorpusOverlap, OverlapPlan
 from retomaton_dist.runtime.session import Session
 from retomaton_dist.settings import WorkerSettings
 from retomaton_dist.stages.runner import run_stage
@@ -53,7 +53,7 @@ def test_what_is_kept_is_what_comparing_both_in_memory_finds(stores, monkeypatch
     monkeypatch.setattr(overlap, "UNIT_TOKENS", 37)
     text, corpus = stores
     look(text, corpus)
-    kept = KeptOverlap.of(Store.open(text.path))
+    kept = CorpusOverlap.of(Store.open(text.path))
     chosen = TokensByDocument.of_documents(text.corpus(), CHOSEN)
     tokens = corpus.corpus().tokens
     whole = TokensByDocument.of_stretch(corpus.corpus(), 0, len(tokens))
@@ -66,7 +66,7 @@ def test_what_is_kept_is_what_comparing_both_in_memory_finds(stores, monkeypatch
 def test_evaluated_rows_are_found_among_the_tokens(stores):
     text, corpus = stores
     look(text, corpus)
-    words, kept = text.corpus(), KeptOverlap.of(Store.open(text.path))
+    words, kept = text.corpus(), CorpusOverlap.of(Store.open(text.path))
     document = np.repeat(CHOSEN, words.lengths[CHOSEN]).astype(np.int32)
     position = np.concatenate([np.arange(words.lengths[one]) for one in CHOSEN]).astype(np.int32)
     places = kept.places(Store.open(text.path), document, position)
@@ -97,4 +97,4 @@ def test_a_corpus_that_was_altered_is_refused(stores):
 
 def test_a_text_that_was_not_compared_says_what_to_do(stores):
     with pytest.raises(NotAStore, match="run the same evaluation again"):
-        KeptOverlap.of(stores[0])
+        CorpusOverlap.of(stores[0])

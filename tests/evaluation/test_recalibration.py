@@ -6,18 +6,18 @@ import numpy as np
 import pytest
 
 from retomaton_dist.analysis import resampling as module
-from retomaton_dist.analysis.resampling import Resampling
-from retomaton_dist.engine.walks import WalkSpec, forgetful
+from retomaton_dist.analysis.bootstrap import Resampling
+from retomaton_dist.engine.walks import WalkSpec, stateless_walk
 from retomaton_dist.evaluation.measure import measure_all
 from retomaton_dist.evaluation.recalibration import recalibrate, refit
-from retomaton_dist.evaluation.shortlist import Listed
+from retomaton_dist.evaluation.shortlist import ShortlistedPoint
 from retomaton_dist.methods.constant import ConstantMixing, Constants, best_constants, log_mixture
 from retomaton_dist.methods.lm import LmAlone
 from retomaton_dist.methods.method import CurvePoint
 from tests.evaluation.scored import TEMPERATURES, random_walked, scores_of
 
 DOCUMENTS = np.repeat(np.arange(12), np.arange(3, 15))
-KNNLM, WALK = forgetful("kmeans"), WalkSpec("kmeans", 4.0)
+KNNLM, WALK = stateless_walk("kmeans"), WalkSpec("kmeans", 4.0)
 
 
 @pytest.fixture(autouse=True)
@@ -60,7 +60,7 @@ def test_a_draw_has_the_constants_that_its_documents_alone_would_have(calibratio
 
 def listed(text, *points):
     made = measure_all([(point, text) for point in points], words=9)
-    return [Listed(point, found, scores) for point, scores, found in made]
+    return [ShortlistedPoint(point, found, scores) for point, scores, found in made]
 
 
 def constants_of(spec, method):
@@ -95,7 +95,7 @@ def test_the_fairest_baseline_that_ran_is_the_one(tmp_path):
     text = scored(tmp_path / "text", 2, "knnlm", "knnlm+wide", "kmeans@4")
     points = [
         constants_of(KNNLM, "knnlm"),
-        constants_of(forgetful("kmeans", wide=True), "knnlm+wide"),
+        constants_of(stateless_walk("kmeans", wide=True), "knnlm+wide"),
         constants_of(WALK, "retomaton"),
     ]
     found = recalibrate(listed(text, *points), calibration)

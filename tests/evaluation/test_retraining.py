@@ -7,7 +7,7 @@ from retomaton_dist.engine.mixture import log_target
 from retomaton_dist.engine.walks import WalkSpec
 from retomaton_dist.evaluation.measure import measure_all
 from retomaton_dist.evaluation.retraining import redraws, retrain
-from retomaton_dist.evaluation.shortlist import Listed
+from retomaton_dist.evaluation.shortlist import ShortlistedPoint
 from retomaton_dist.methods.adaptive import Redraw
 from retomaton_dist.methods.method import Setup
 from retomaton_dist.methods.mixture_network import SEED
@@ -42,7 +42,7 @@ def points(tmp_path_factory, found):
     text = scored(tmp_path_factory.mktemp("scored") / "text", 2)
     made = [point for name in LEARNED for point in METHODS[name].points(SETUP, found[name])]
     measured = measure_all([(point, text) for point in made], words=9)
-    return [Listed(point, item, scores) for point, scores, item in measured]
+    return [ShortlistedPoint(point, item, scores) for point, scores, item in measured]
 
 
 def test_a_draw_has_whole_documents(calibration):

@@ -10,7 +10,7 @@ import pytest
 import retomaton_dist as rd
 from retomaton_dist.cli.generated import kind_of
 from retomaton_dist.errors import BadInput
-from retomaton_dist.generation.explaining import explain
+from retomaton_dist.generation.token_sources import explain
 from tests.cli.checks import check_refused
 from tests.generation.stores import QUIET, loaded
 

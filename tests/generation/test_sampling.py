@@ -14,7 +14,14 @@ from transformers import (
     TopPLogitsWarper,
 )
 
-from retomaton_dist.generation.sampling import Choosing, Mixtures, choose, cut, position_keys, race
+from retomaton_dist.generation.sampling import (
+    Mixtures,
+    SamplingParams,
+    choose,
+    cut,
+    position_keys,
+    race,
+)
 
 VOCABULARY = 40
 
@@ -55,7 +62,7 @@ def test_greedy_takes_the_most_probable_token_of_the_whole_distribution(seed):
     found = mixtures_of(np.random.default_rng(seed))
     p = found.dense()
     assert p.sum(axis=1) == pytest.approx(1.0)
-    chosen = choose(found, Choosing(), keys_of(0, len(p)), None)
+    chosen = choose(found, SamplingParams(), keys_of(0, len(p)), None)
     assert chosen.tolist() == p.argmax(axis=1).tolist()
     log_p, log_lm = found.log_p(chosen)
     assert log_p == pytest.approx(np.log(p.max(axis=1)))
@@ -66,12 +73,12 @@ def test_of_equally_probable_tokens_the_lowest_is_taken():
     logits = np.full((1, 4), math.log(0.25), np.float32)
     nothing = np.zeros((1, 2), np.int32), np.zeros((1, 2)), np.zeros(1, np.int64)
     even = Mixtures(np.ones(1), logits, np.zeros(1), np.zeros(1, np.int64), *nothing)
-    assert choose(even, Choosing(), keys_of(0, 1), None) == [0]
+    assert choose(even, SamplingParams(), keys_of(0, 1), None) == [0]
     tokens, extra = np.array([[3, 2]], np.int32), np.full((1, 2), 0.25)
     tied = Mixtures(
         np.full(1, 0.5), logits, np.zeros(1), np.zeros(1, np.int64), tokens, extra, np.array([2])
     )
-    assert choose(tied, Choosing(), keys_of(0, 1), None) == [2]
+    assert choose(tied, SamplingParams(), keys_of(0, 1), None) == [2]
 
 
 @pytest.mark.parametrize(
@@ -85,7 +92,7 @@ def test_of_equally_probable_tokens_the_lowest_is_taken():
     ],
 )
 def test_what_is_left_to_draw_from_is_what_transformers_leaves(asked):
-    choosing = Choosing(do_sample=True, **asked)
+    choosing = SamplingParams(do_sample=True, **asked)
     random = np.random.default_rng(1)
     found = mixtures_of(random)
     for p, normal in zip(found.dense(), found.normals, strict=True):

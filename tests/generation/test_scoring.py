@@ -29,9 +29,9 @@ def calibrated(walkable_store, tmp_path_factory):
 def asked_for(point):
     """What `load` is told to come to a point of an evaluation."""
     spec, facts = point.spec, point.facts
-    if spec is None or (spec.forgetful and not spec.searches):
+    if spec is None or (spec.stateless and not spec.searches):
         return {}
-    if spec.forgetful:
+    if spec.stateless:
         return {"foss": facts["fraction"]}
     sigma = {"sigma": facts["sigma"]} if "sigma" in facts else {}
     if "share" in facts:
@@ -46,7 +46,7 @@ def shown(method, points):
         for point, _ in points
         if point.method == method
         and point.facts.get("fraction", 0.5) == 0.5
-        and (point.spec is None or point.spec.forgetful or point.spec.tau == 4.0)
+        and (point.spec is None or point.spec.stateless or point.spec.tau == 4.0)
     ]
 
 

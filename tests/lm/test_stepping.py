@@ -5,9 +5,9 @@ import pytest
 import torch
 
 from retomaton_dist.errors import ModelError
-from retomaton_dist.lm.growing import begin
 from retomaton_dist.lm.model import LanguageModel
-from retomaton_dist.lm.stepping import Stepper
+from retomaton_dist.lm.stepper import Stepper
+from retomaton_dist.lm.text_rows import begin
 from retomaton_dist.lm.windows import document_windows
 from tests.lm.tiny import FAMILIES, VOCABULARY, save_model, spec_of
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from retomaton_dist.automaton.summing import ALL, OTHER, POINTED, TARGET
+from retomaton_dist.automaton.sums import ALL, OTHER, POINTED, TARGET
 from retomaton_dist.methods.constant import Constants, best_constants, best_weight, log_mixture
 
 GRID = (0.5, 1.0, 2.0, 4.0)

@@ -13,7 +13,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 import retomaton_dist as rd
 from retomaton_dist.errors import BadInput, ClusterError, ConfigMismatch, ModelError
 from retomaton_dist.lm.identity import identify
-from retomaton_dist.lm.reading import WindowReader
+from retomaton_dist.lm.model_reader import WindowReader
 from retomaton_dist.settings import ModelSettings
 from retomaton_dist.stages.extract import KeyReader
 from retomaton_dist.storage import records

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from retomaton_dist.analysis import resampling as module
-from retomaton_dist.analysis.resampling import Resampling
+from retomaton_dist.analysis.bootstrap import Resampling
 
 
 def random_rows(seed, documents=40, longest=30):

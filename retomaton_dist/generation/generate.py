@@ -20,8 +20,8 @@ from retomaton_dist.generation.decoding import (
 )
 from retomaton_dist.generation.drafts import DraftSource
 from retomaton_dist.generation.growth import Generator, Tokens
-from retomaton_dist.generation.sampling import Choosing
-from retomaton_dist.lm.stepping import Stepper
+from retomaton_dist.generation.sampling import SamplingParams
+from retomaton_dist.lm.stepper import Stepper
 from retomaton_dist.settings.generate import MOST_NEW_TOKENS, MOST_TEXTS
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class Streamer(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Generating:
+class GenerateRequest:
     """What is asked of `generate`; the names and meanings are those of transformers.
 
     `stop` are strings that end a text, which they are no part of; `draft` guesses tokens ahead
@@ -51,7 +51,7 @@ class Generating:
     """
 
     max_new_tokens: int = 64
-    choosing: Choosing
+    choosing: SamplingParams
     num_beams: int = 1
     num_return_sequences: int = 1
     stop: tuple[str, ...] = ()
@@ -100,7 +100,7 @@ def generator_of(lm: "RetomatonLM") -> Generator:
 def generate(
     lm: "RetomatonLM",
     prompts: Sequence[Prompt],
-    asked: Generating,
+    asked: GenerateRequest,
     streamer: Streamer | None = None,
     watch: Watch | None = None,
 ) -> list[Generated]:
@@ -132,7 +132,7 @@ def decode(
     generator: Generator,
     prompts: list[Tokens],
     ending: Ending,
-    asked: Generating,
+    asked: GenerateRequest,
     watch: Watch | None,
 ) -> tuple[list[GrownText], Effort]:
     """Decode prompts as asked."""
@@ -168,7 +168,7 @@ def _check_lengths(lm: "RetomatonLM", prompts: list[Tokens], most: int) -> None:
             )
 
 
-def streaming(streamer: Streamer, prompts: Sequence[NDArray[Any]], asked: Generating) -> Watch:
+def streaming(streamer: Streamer, prompts: Sequence[NDArray[Any]], asked: GenerateRequest) -> Watch:
     """Have a streamer told of the prompt now, and of every token of its text as it comes."""
     if len(prompts) > 1 or asked.num_return_sequences > 1:
         raise BadInput("a streamer takes one text: give one prompt and num_return_sequences = 1")

@@ -5,7 +5,7 @@
     ... ++ other members of states(N)   _add_members, if whole states are scored
 
 The lines are those of "One step" in docs/explanation/algorithm.md; N is given, W and S' are
-`following`'s.
+`follow`'s.
 """
 
 import numpy as np
@@ -25,8 +25,8 @@ from retomaton_dist.automaton.arrays import (
     next_of,
     range_of,
 )
-from retomaton_dist.automaton.filling import choose_hashed, members_of
-from retomaton_dist.automaton.following import find_runs, find_scored
+from retomaton_dist.automaton.fill import choose_hashed, members_of
+from retomaton_dist.automaton.follow import find_runs, find_scored
 from retomaton_dist.automaton.tables import FREE, holds, place_of, step_key, table_size
 from retomaton_dist.compiled import Whole, compiled
 

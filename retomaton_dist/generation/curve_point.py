@@ -25,9 +25,9 @@ def choose_point(automaton: str, kept: Calibration | None, wanted: LoadSettings)
     method = METHODS[wanted.method]
     setup = Setup((automaton,), {automaton: (math.inf,)}, {automaton: (PLAIN,)}, (0.0,))
     spec = next(iter(method.walks(setup)), None)
-    if spec is None or (spec.forgetful and not spec.searches):
+    if spec is None or (spec.stateless and not spec.searches):
         _refuse(wanted, "tau", "foss", "sigma")
-    elif spec.forgetful:
+    elif spec.stateless:
         _refuse(wanted, "tau", "sigma")
         setup = replace(setup, fractions=(wanted.foss or 0.0,))
     elif method.uses_suffixes:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from retomaton_dist.errors import ModelError
-from retomaton_dist.lm.stepping import Rows, Stepper
+from retomaton_dist.lm.stepper import Rows, Stepper
 from retomaton_dist.lm.windows import batches, document_windows, yielding_windows
 
 Tokens = NDArray[np.int32]
@@ -31,7 +31,7 @@ class Stepped(NamedTuple):
     logits: Tensor
 
 
-class Begun(NamedTuple):
+class PromptOutput(NamedTuple):
     """What the beginnings of texts gave: queries by row, and the last positions' logits.
 
     Queries are those of the last position alone where no others were asked for.
@@ -43,7 +43,7 @@ class Begun(NamedTuple):
 
 def begin(
     stepper: Stepper, documents: Sequence[Tokens], *, every_query: bool
-) -> tuple["GrowingRows", Begun]:
+) -> tuple["GrowingRows", PromptOutput]:
     """Read the inputs of documents, one or more each; return the rows that go on."""
     rows = GrowingRows(stepper, documents)
     return rows, rows.read_beginnings(every_query=every_query)
@@ -69,7 +69,7 @@ class GrowingRows:
         room: Rows = self._windows(self.lengths) + self._stepper.context - self.lengths
         return room
 
-    def read_beginnings(self, *, every_query: bool) -> Begun:
+    def read_beginnings(self, *, every_query: bool) -> PromptOutput:
         """Fill the cache with the last window of every row; see `begin`."""
         sizes = self.lengths - self._starts
         queries: list[Queries] = [np.empty((0, 0), np.float16)] * len(self)
@@ -84,7 +84,7 @@ class GrowingRows:
                 logits[row] = ends[place]
         if every_query:
             queries = [self._all_queries(row, last) for row, last in enumerate(queries)]
-        return Begun(queries, torch.stack([row for row in logits if row is not None]))
+        return PromptOutput(queries, torch.stack([row for row in logits if row is not None]))
 
     def extend(self, tokens: NDArray[np.int64], counts: Rows) -> Stepped:
         """Read the first `counts[row]` tokens of every row, 1 to `room()`; what pads is ignored."""

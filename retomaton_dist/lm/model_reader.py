@@ -25,7 +25,7 @@ class Span:
 
 
 @dataclass(frozen=True)
-class Kept:
+class WindowRows:
     """What a window of a batch yields: its positions from `start` on, for rows first..last-1."""
 
     window: Window
@@ -58,21 +58,23 @@ class WindowReader:
             for document, begin in zip(documents, begins, strict=True)
         ]
 
-    def batches(self, spans: Sequence[Span]) -> Iterator[tuple[NDArray[np.int64], list[Kept]]]:
+    def batches(
+        self, spans: Sequence[Span]
+    ) -> Iterator[tuple[NDArray[np.int64], list[WindowRows]]]:
         """Yield inputs [rows, tokens], padded on the right, and what each row of them yields."""
         kept = [item for span in spans for item in self._kept(span)]
         for group in batches([item.window.length for item in kept], self.batch_tokens):
             chosen = [kept[index] for index in group]
             yield self._inputs([item.window for item in chosen]), chosen
 
-    def _kept(self, span: Span) -> Iterator[Kept]:
+    def _kept(self, span: Span) -> Iterator[WindowRows]:
         length = int(self.corpus.lengths[span.document])
         for window in document_windows(
             span.document, length, self.context, self.stride, span.first, span.last
         ):
             low, high = max(window.first, span.first), min(window.last, span.last)
             row = span.row + low - span.first
-            yield Kept(window, low - window.start, row, row + high - low)
+            yield WindowRows(window, low - window.start, row, row + high - low)
 
     def _inputs(self, windows: list[Window]) -> NDArray[np.int64]:
         inputs = np.zeros((len(windows), max(window.length for window in windows)), np.int64)

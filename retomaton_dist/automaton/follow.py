@@ -5,9 +5,9 @@
     P  = next(F) without -1, each once                      _find_pointers
     S' = states(P), at most max_states                      _reach_states
     n  = |S'| | number of last candidates with value w      _walk
-    W  = P, then the other members of S'                    filling.fill
+    W  = P, then the other members of S'                    fill.fill
 
-The lines are those of "One step" in docs/explanation/algorithm.md; what is left is `joining`'s.
+The lines are those of "One step" in docs/explanation/algorithm.md; what is left is `join`'s.
 Every id that is read is checked, so that damaged columns yield less, never a crash.
 """
 
@@ -25,7 +25,7 @@ from retomaton_dist.automaton.arrays import (
     range_of,
     room_for,
 )
-from retomaton_dist.automaton.filling import fill
+from retomaton_dist.automaton.fill import fill
 from retomaton_dist.automaton.tables import FREE, partition, place_of
 from retomaton_dist.compiled import Whole, compiled
 
