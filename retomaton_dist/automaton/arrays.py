@@ -269,3 +269,31 @@ def room_for(scratch: Scratch, total: Whole) -> StepRoom:
         np.empty(total, np.uint64),
         np.empty(total, np.uint64),
     )
+
+
+@compiled
+def are_singles(offsets: Ids) -> bool:
+    """Whether offsets rise by one at most: they are read only up to where they do not."""
+    for i in range(offsets.shape[0] - 1):
+        if np.int64(offsets[i + 1]) - np.int64(offsets[i]) > 1:
+            return False
+    return True
+
+
+@compiled
+def find_slots(
+    columns: Columns,
+    entries: NDArray[np.int64],
+    slots: NDArray[np.int64],
+    values: NDArray[np.int32],
+) -> None:
+    """Fill in slot and value of every entry; -1 and 0 where there is no such entry."""
+    end = columns.values.shape[0]
+    for row in range(entries.shape[0]):
+        for i in range(entries.shape[1]):
+            known = 0 <= entries[row, i] < end
+            slots[row, i] = np.int64(columns.slots[entries[row, i]]) if known else -1
+        for i in range(entries.shape[1]):
+            known = 0 <= slots[row, i] < end
+            slots[row, i] = slots[row, i] if known else -1
+            values[row, i] = columns.values[slots[row, i]] if known else 0

@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from retomaton_dist.automaton.arrays import Columns, Ids
-from retomaton_dist.codec.codec import Codec, Queries, open_codec, read_only
+from retomaton_dist.automaton.arrays import Columns, are_singles, find_slots
+from retomaton_dist.codec.codec import Codec, Queries, read_only
+from retomaton_dist.codec.named import open_codec
 from retomaton_dist.codec.threads import Threads
-from retomaton_dist.compiled import compiled
 from retomaton_dist.errors import BadInput, DamagedStore
 from retomaton_dist.storage.automaton import AutomatonFiles
 
@@ -73,7 +73,7 @@ class Automaton:
     @cached_property
     def unclustered(self) -> bool:
         """Whether no state has more than one member; some may have none."""
-        return _singles(self.columns.offsets)
+        return are_singles(self.columns.offsets)
 
     @cached_property
     def typical_distance(self) -> float:
@@ -157,31 +157,3 @@ class Automaton:
         if not 0 <= number < self.states:
             raise BadInput(f"state {state} is outside 0..{self.states - 1}")
         return number
-
-
-@compiled
-def _singles(offsets: Ids) -> bool:
-    """Whether offsets rise by one at most: they are read only up to where they do not."""
-    for i in range(offsets.shape[0] - 1):
-        if np.int64(offsets[i + 1]) - np.int64(offsets[i]) > 1:
-            return False
-    return True
-
-
-@compiled
-def find_slots(
-    columns: Columns,
-    entries: NDArray[np.int64],
-    slots: NDArray[np.int64],
-    values: NDArray[np.int32],
-) -> None:
-    """Fill in slot and value of every entry; -1 and 0 where there is no such entry."""
-    end = columns.values.shape[0]
-    for row in range(entries.shape[0]):
-        for i in range(entries.shape[1]):
-            known = 0 <= entries[row, i] < end
-            slots[row, i] = np.int64(columns.slots[entries[row, i]]) if known else -1
-        for i in range(entries.shape[1]):
-            known = 0 <= slots[row, i] < end
-            slots[row, i] = slots[row, i] if known else -1
-            values[row, i] = columns.values[slots[row, i]] if known else 0

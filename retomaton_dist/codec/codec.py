@@ -2,8 +2,8 @@
 
 A codec is a `KeyCodec`: which columns it keeps of keys, how they are made, and how they are opened.
 Opened over the entries of an automaton it is a `Codec`, which measures distances: it makes queries
-ready once per position, and lanes that share a position share what is ready. Codecs by name:
-`settings/choices.py`.
+ready once per position, and lanes that share a position share what is ready. `named` has codecs by
+their names.
 """
 
 from abc import ABC, abstractmethod
@@ -16,8 +16,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from retomaton_dist.codec.threads import Threads
 from retomaton_dist.errors import BadInput, DamagedStore
-from retomaton_dist.settings.choices import CODECS
-from retomaton_dist.storage.automaton import AutomatonFiles, AutomatonShape
 
 Rows = NDArray[np.int64]
 Column = tuple[np.dtype[Any], int]
@@ -152,34 +150,6 @@ class Codec(ABC):
                 "a distance is NaN: keys or codes of the automaton are damaged; `retomaton verify "
                 "STORE` finds where"
             )
-
-
-def codec_named(name: str) -> KeyCodec:
-    """The codec of this name."""
-    codec: KeyCodec = CODECS[name]()
-    return codec
-
-
-def columns_of(shape: AutomatonShape) -> dict[str, Column]:
-    """Type and length of every column of an automaton, its codec's among them."""
-    codec = codec_named(shape.codec)
-    return {**shape.columns(), **codec.columns(shape.entries, _sizes(shape))}
-
-
-def open_codec(files: AutomatonFiles) -> Codec:
-    """The codec of an automaton's folder, mapped; sizes that no codec has are refused."""
-    shape = files.shape
-    if shape.codec not in CODECS or (shape.code_size and shape.dimension % shape.code_size):
-        raise files.damaged(f"no codec {shape.codec} has codes of {shape.code_size} bytes")
-    codec, sizes = codec_named(shape.codec), _sizes(shape)
-    if codec.encodes and not shape.code_size:
-        raise files.damaged(f"no codec {shape.codec} has codes of 0 bytes")
-    columns = codec.columns(shape.entries, sizes)
-    return codec.open(lambda name: files.mapped(name, *columns[name]), sizes)
-
-
-def _sizes(shape: AutomatonShape) -> CodecSizes:
-    return CodecSizes(shape.dimension, shape.code_size, shape.cells)
 
 
 def read_only(array: NDArray[Any]) -> NDArray[Any]:

@@ -20,7 +20,8 @@ from retomaton_dist.automaton.layout import slot_order
 from retomaton_dist.clustering.assign import find_among_all
 from retomaton_dist.clustering.products import Blocking
 from retomaton_dist.clustering.two_level import cells_for
-from retomaton_dist.codec.codec import CodecSizes, codec_named
+from retomaton_dist.codec.codec import CodecSizes
+from retomaton_dist.codec.named import codec_named
 from retomaton_dist.codec.pq_encoder import Codebooks, decode, encode
 from retomaton_dist.dry_run.rates import WHOLE_STAGE
 from retomaton_dist.runtime.progress import Progress

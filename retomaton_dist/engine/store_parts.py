@@ -107,6 +107,6 @@ def check_sigmas(store: Store, suffixes: str, sigmas: Sequence[float]) -> None:
     for sigma in sigmas:
         if longest < sigma < math.inf:
             raise BadInput(
-                f"sigma {sigma:g}: the suffix index tells {longest} tokens apart; choose "
+                f"--sigma {sigma:g}: the suffix index tells {longest} tokens apart; choose "
                 f"0..{longest}, or inf"
             )

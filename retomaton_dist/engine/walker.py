@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from retomaton_dist.automaton.arrays import CANDIDATES_CAPPED, EMPTY, STATES_CAPPED
-from retomaton_dist.automaton.automaton import Automaton, Neighbours, find_slots
+from retomaton_dist.automaton.arrays import CANDIDATES_CAPPED, EMPTY, STATES_CAPPED, find_slots
+from retomaton_dist.automaton.automaton import Automaton, Neighbours
 from retomaton_dist.automaton.lanes import Distributions, Lanes
 from retomaton_dist.automaton.sums import TARGET, observe
 from retomaton_dist.codec.codec import Queries

@@ -73,7 +73,7 @@ def _inside(rules: Any, value: float) -> bool:
         value >= rules.get("least", -math.inf)
         and value <= rules.get("most", math.inf)
         and value > rules.get("above", -math.inf)
-        and value < rules.get("below", math.inf)
+        and ("below" not in rules or value < rules["below"])
     )
 
 

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from retomaton_dist.codec.codec import CodecSizes, KeyCodec, codec_named
+from retomaton_dist.codec.codec import CodecSizes, KeyCodec
+from retomaton_dist.codec.named import codec_named
 from retomaton_dist.stages.columns import ColumnsPlan, ColumnsWorker, ColumnUnit
 from retomaton_dist.stages.cost import StageEstimate, Work
 from retomaton_dist.stages.runner import Done, chunk_units

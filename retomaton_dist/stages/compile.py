@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from retomaton_dist.automaton.pieces import BLOCK_BYTES, SCAN, runs_within
-from retomaton_dist.codec.codec import codec_named, columns_of
+from retomaton_dist.codec.named import codec_named, columns_of
 from retomaton_dist.errors import BadInput
 from retomaton_dist.settings import BuildSettings, ClusterSettings, CompileSettings
 from retomaton_dist.stages.cluster import clustering_named

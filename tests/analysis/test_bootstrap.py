@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from retomaton_dist.analysis import resampling as module
+from retomaton_dist.analysis import bootstrap as module
 from retomaton_dist.analysis.bootstrap import Resampling
 
 

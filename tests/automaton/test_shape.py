@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from retomaton_dist.automaton.layout import link
-from retomaton_dist.codec.codec import columns_of
+from retomaton_dist.codec.named import columns_of
 from retomaton_dist.storage.automaton import AutomatonShape, id_type
 
 BILLION = 10**9

@@ -6,7 +6,7 @@ import sys
 import numpy as np
 
 from retomaton_dist.automaton.automaton import Automaton
-from retomaton_dist.codec.codec import columns_of
+from retomaton_dist.codec.named import columns_of
 from retomaton_dist.storage import automaton, columns
 from retomaton_dist.storage.automaton import AutomatonShape
 from tests.conftest import ROOT

@@ -82,7 +82,7 @@ def endless(lm, groups, new):
     ending = Ending(new, (), (), lm.tokenizer.decode)
     asked = GenerateRequest(max_new_tokens=new, choosing=SamplingParams())
     efforts = [
-        decode(lm.engine, [np.array(row, np.int32) for row in group], ending, asked, None)[1]
+        decode(lm.generator, [np.array(row, np.int32) for row in group], ending, asked, None)[1]
         for group in groups
     ]
     seconds = time.process_time() - begun

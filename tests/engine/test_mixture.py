@@ -122,7 +122,7 @@ def test_every_method_gives_a_distribution_that_agrees_with_its_scores(name, sco
             if walker is not None:
                 walked = walker.results(grid)[point.spec]
             p = whole(mixing, point.spec, reading, logits, said, walker, walked)
-            assert p.sum(axis=1) == pytest.approx(1.0, abs=1e-6)
+            assert p.sum(axis=1) == pytest.approx(1.0, abs=1e-7)
             assert np.allclose(p.T, np.exp(found), rtol=1e-5, atol=1e-9)
 
 

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from retomaton_dist.analysis import resampling as module
+from retomaton_dist.analysis import bootstrap as module
 from retomaton_dist.analysis.bootstrap import Resampling
 from retomaton_dist.engine.walks import WalkSpec, stateless_walk
 from retomaton_dist.evaluation.measure import measure_all

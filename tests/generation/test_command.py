@@ -9,6 +9,7 @@ import pytest
 
 import retomaton_dist as rd
 from retomaton_dist.cli.generated import kind_of
+from retomaton_dist.engine.token_scores import TokenScores
 from retomaton_dist.errors import BadInput
 from retomaton_dist.generation.token_sources import explain
 from tests.cli.checks import check_refused
@@ -91,10 +92,12 @@ def test_an_explained_text_has_a_row_per_token_with_its_mark_and_source(command,
 
 
 def test_a_token_is_the_lms_where_the_automaton_made_it_no_likelier():
-    assert kind_of(-2.0, -1.0, searched=True, matched=0) == "LM"
-    assert kind_of(-1.0, -2.0, searched=True, matched=0) == "searched"
-    assert kind_of(-1.0, -2.0, searched=False, matched=3) == "looked up"
-    assert kind_of(-1.0, -2.0, searched=False, matched=0) == "walked"
+    scores = TokenScores.empty(4)
+    log_p, searched = [-2.0, -1.0, -1.0, -1.0], [True, True, False, False]
+    scores.put(slice(None), log_p=log_p, searched=searched, matched=[0, 0, 3, 0])
+    scores.put(slice(None), log_lm=[-1.0, -2.0, -2.0, -2.0])
+    kinds = [kind_of(scores, place) for place in range(4)]
+    assert kinds == ["LM", "searched", "looked up", "walked"]
 
 
 @pytest.mark.parametrize("chosen", [{}, {"method": "retomaton+suffix", "sigma": 2.0}])

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from retomaton_dist.errors import ModelError
 from retomaton_dist.runtime.actors import ATTEMPTS
-from retomaton_dist.runtime.pool import IN_FLIGHT
+from retomaton_dist.runtime.ray_pool import IN_FLIGHT
 
 
 class Doubler:
