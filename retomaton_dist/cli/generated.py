@@ -80,8 +80,8 @@ class Shown:
         speed = tokens / seconds if seconds else 0.0
         return (
             f"{tokens:,} tokens in {seconds:.1f} s, {speed:.1f} tokens/s; FoSS {foss:.3f}, "
-            f"{searches:,} searches; {accepted:,} of {drafted:,} drafted tokens accepted, "
-            f"{tokens / max(forwards, 1):.2f} tokens per forward pass"
+            f"{searches:,} searches, prompts included; {accepted:,} of {drafted:,} drafted tokens "
+            f"accepted, {tokens / max(forwards, 1):.2f} tokens per forward pass"
         )
 
     def _explain(self, text: Generated) -> None:

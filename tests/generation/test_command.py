@@ -17,7 +17,7 @@ from tests.generation.stores import QUIET, loaded
 
 CONSTANTS = ("--method", "retomaton", "--tau", 4, "--lambda", 0.6, "--knn-temperature", 8)
 CLOSING = re.compile(
-    r"\d+ tokens in [\d.]+ s, [\d.]+ tokens/s; FoSS [\d.]+, [\d,]+ searches; "
+    r"\d+ tokens in [\d.]+ s, [\d.]+ tokens/s; FoSS [\d.]+, [\d,]+ searches, prompts included; "
     r"\d+ of \d+ drafted tokens accepted, [\d.]+ tokens per forward pass"
 )
 
