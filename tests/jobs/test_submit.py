@@ -139,7 +139,7 @@ def test_a_job_serves_the_index_that_another_evaluates_with(submit, walkable_sto
     served = submit("serve-index", store)
     assert served.returncode == 0, served.stdout + served.stderr
     assert "shard 0: " in served.stdout
-    flags = [f"--{name.rstrip('_')}={value}" for name, value in CHOSEN.items()]
+    flags = [f"--{name.rstrip('_').replace('_', '-')}={value}" for name, value in CHOSEN.items()]
     walk = ["--tau", "1,4,inf", "--k", "32", "--max-knns", "32", "--workers", "2"]
     out = tmp_path / "out"
     done = submit("eval", store, "--text", text, "--out", out, *flags, *walk, "--served")
