@@ -34,7 +34,7 @@ LEFT_OUT = {"test", "tests", "idlelib", "pydoc_data", "encodings", "site-package
 # A hash of a file's path, a number from 0 to 1, decides on its part. The corpus comes to about
 # 400,000 entries. The others have short files alone, for intervals need many documents.
 PARTS = {"corpus": (0.0, 0.2), "calibration": (0.2, 0.5), "test": (0.5, 0.8)}
-SHORT_BYTES = 4_000
+SHORT_BYTES = 3_000
 
 
 class ClaimFailed(RetomatonError):
