@@ -128,10 +128,10 @@ class Walker:
         return made
 
     def distributions(
-        self, spec: WalkSpec, rows: Rows, versions: Sequence[tuple[float, float]]
+        self, spec: WalkSpec, versions: Sequence[tuple[float, float]]
     ) -> Distributions:
-        """p_auto of every version, of rows of the last step, by one rule."""
-        return self._group_of[spec].distributions(spec, rows, versions)
+        """p_auto of every version, a row for each row of the last step, by one rule."""
+        return self._group_of[spec].distributions(spec, versions)
 
     def lanes(self, spec: WalkSpec) -> tuple[Lanes, int]:
         """The lanes that a rule is walked by, and the lane of row 0; other rows follow."""
@@ -167,8 +167,9 @@ class LaneGroup:
         self._sigmas = np.array([spec.sigma for spec in specs])
         self._shares = np.array([spec.share for spec in specs])
         self._looks_up = np.array([spec.looks_up for spec in specs])
-        # Of the last step: its rows; and of every lane its rule, the place of its row, what it did.
-        self._step = np.empty(0, np.int64)
+        # Of the last step: its rows and, by rule, which of them were walked; then, of every lane
+        # that was, its rule, the place of its row, and what it did.
+        self._step, self._active = np.empty(0, np.int64), np.empty((len(specs), 0), np.bool_)
         self._walks = self._places = self._chosen = np.empty(0, np.int64)
         self._thin = self._searched = self._suffixed = np.empty(0, np.bool_)
         self._matched = np.empty(0, np.int32)
@@ -189,7 +190,8 @@ class LaneGroup:
         active = self.assigned[:, rows]
         if self._forgetful:
             active = active & gate
-        self._step, (self._walks, self._places) = rows, np.nonzero(active)
+        self._step, self._active = rows, active
+        self._walks, self._places = np.nonzero(active)
         self._chosen = self._walks * self._rows + rows[self._places]
         if self._forgetful:
             self.lanes.reset(self.lanes.arrays.documents[self._chosen], self._chosen)
@@ -244,12 +246,12 @@ class LaneGroup:
         return made
 
     def distributions(
-        self, spec: WalkSpec, rows: Rows, versions: Sequence[tuple[float, float]]
+        self, spec: WalkSpec, versions: Sequence[tuple[float, float]]
     ) -> Distributions:
-        """p_auto of every version, of rows of the last step, by one rule."""
-        lanes = self.specs.index(spec) * self._rows + rows
-        found = self.lanes.distributions(versions, lanes)
-        found.counts[~np.isin(lanes, self._chosen)] = 0
+        """p_auto of every version, a row for each row of the last step, by one rule."""
+        walk = self.specs.index(spec)
+        found = self.lanes.distributions(versions, walk * self._rows + self._step)
+        found.counts[~self._active[walk]] = 0
         return found
 
     def capped(self) -> dict[str, list[int]]:

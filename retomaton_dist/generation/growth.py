@@ -170,7 +170,7 @@ class Growth:
             return mixtures(mixing.log_shares(lm, nothing), known, said, None)
         lm = self._lm_output(rows, queries[rows, place], said)
         walked = self._walk(walker, rows, place, lm)
-        found = walker.distributions(spec, rows, mixing.experts)
+        found = walker.distributions(spec, mixing.experts)
         return mixtures(mixing.log_shares(lm, walked), known, said, found)
 
     def append(

@@ -100,7 +100,7 @@ def whole(point_mixing, spec, reading, logits, said, walker, walked):
     """p of every token, from the same walk."""
     found = None
     if walker is not None:
-        found = walker.distributions(spec, np.arange(DOCUMENTS), point_mixing.experts)
+        found = walker.distributions(spec, point_mixing.experts)
     return mixtures(point_mixing.log_shares(reading, walked), logits, said, found).dense()
 
 
