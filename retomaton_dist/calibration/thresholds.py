@@ -20,6 +20,7 @@ from retomaton_dist.storage.canonical import Json
 # Thresholds walked on the calibration text: enough to interpolate between.
 COARSE = (1.0, 4.0, 16.0, 64.0, 256.0, math.inf)
 POINTS = 8
+DIGITS = 12
 # The same for walks that may restart by suffixes: pairs of these are chosen from.
 COARSE_RESTARTS = (1.0, 16.0, math.inf)
 SIGMAS = (0.0, 1.0, 2.0, 4.0, math.inf)
@@ -134,13 +135,15 @@ def spread_taus(taus: Sequence[float], foss: Sequence[float]) -> tuple[float, ..
 
 def tau_for(target: float, taus: Sequence[float], foss: Sequence[float]) -> float:
     """The threshold with this FoSS, by interpolation in log tau; 1 if none has as much."""
+    # Fractions of positions: what lies closer together than this is the same.
+    target = round(target, DIGITS)
     if target <= 0:
         return math.inf
     finite = [tau for tau in taus if math.isfinite(tau)]
     largest = max(finite, default=1.0)
     logs = [math.log2(tau if math.isfinite(tau) else 4 * largest) for tau in taus]
     # A larger tau searches at least about as often; small exceptions must not confuse.
-    falling = np.minimum.accumulate(np.asarray(foss, np.float64))
+    falling = np.minimum.accumulate(np.round(np.asarray(foss, np.float64), DIGITS))
     log = np.interp(target, falling[::-1], np.asarray(logs)[::-1])
     return float(max(1, round(2.0 ** float(log))))
 

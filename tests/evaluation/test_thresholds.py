@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from retomaton_dist.calibration.thresholds import (
@@ -46,6 +46,7 @@ def test_more_than_any_threshold_saves_is_the_smallest_threshold():
 
 
 @given(curves, st.floats(0, 0.99), st.floats(0, 0.99))
+@example([0.75, 1.1125369292536007e-308, 0.0, 0.0, 0.0, 0.0], 0.5, 2.2250738585e-313)
 def test_who_asks_for_more_saved_searches_never_gets_a_larger_threshold(foss, one, other):
     fewer, more = sorted((one, other))
     assert 1.0 <= tau_for(more, COARSE, foss) <= tau_for(fewer, COARSE, foss)
