@@ -19,7 +19,6 @@ from retomaton_dist.settings import (
     CorpusSettings,
     ModelSettings,
     TokenizeSettings,
-    WorkerSettings,
 )
 from retomaton_dist.settings.option import Settings
 from retomaton_dist.settings.parsing import GROUPS, build_settings, split_keywords
@@ -120,13 +119,3 @@ def run_build(store: str | Path, settings: BuildSettings) -> StoreReader:
         with writing(store) as writer:
             building.build(writer, settings, inputs, session, check)
     return StoreReader.open(store)
-
-
-def run_cluster(store: str | Path, settings: Settings, workers: WorkerSettings) -> StoreReader:
-    """Run the stage `cluster` with a group of settings that is made already."""
-    return run_one("cluster", store, settings, workers)
-
-
-def run_compile(store: str | Path, settings: Settings, workers: WorkerSettings) -> StoreReader:
-    """Run the stage `compile` with a group of settings that is made already."""
-    return run_one("compile", store, settings, workers)

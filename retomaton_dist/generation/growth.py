@@ -164,11 +164,10 @@ class Growth:
         said, known = normalise(logits), logits.cpu().numpy()
         mixing = self._generator.point.mixing
         spec, walker = self._generator.point.spec, self._walker
+        lm = self._lm_output(rows, queries[rows, place], said)
         if walker is None or spec is None:
             nothing = WalkResult.empty((len(rows),), (1.0,))
-            lm = self._lm_output(rows, queries[rows, place], said)
             return mixtures(mixing.log_shares(lm, nothing), known, said, None)
-        lm = self._lm_output(rows, queries[rows, place], said)
         walked = self._walk(walker, rows, place, lm)
         found = walker.distributions(spec, mixing.experts)
         return mixtures(mixing.log_shares(lm, walked), known, said, found)

@@ -9,7 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from retomaton_dist.automaton.sums import ALL, OTHER, POINTED, TARGET, interpolate, log_automaton
+from retomaton_dist.engine.retrieval import OpenRetrieval
 from retomaton_dist.engine.uniform import uniform
+from retomaton_dist.engine.walker import Walker
 from retomaton_dist.engine.walks import WalkSpec, format_threshold, stateless_walk
 from retomaton_dist.settings import PRESETS
 from tests.automaton.make import all_distances
@@ -240,3 +242,34 @@ def test_suffixes_alone_are_what_follows_the_longest_one_and_nothing_is_searched
             distances = all_distances(chosen.automaton, query)
             candidates = [(entry, float(distances[entry]), False) for entry in entries]
             check_sums(walked.sums[t], candidates, chosen.corpus.values, token)
+
+
+def test_a_row_is_walked_by_the_rules_that_it_is_assigned_and_by_no_other():
+    made, text = build({"seed": 3, "entries": 60, "states": 12, "codec": "fp16", "lengths": [6, 6]})
+    rules, settings = [WalkSpec("kmeans", 3.0), WalkSpec("none", 1.0)], WALKS["reference"]
+    automata = {name: item.automaton for name, item in made.items()}
+    walker = Walker(OpenRetrieval(settings, automata), rules, 2)
+    rows, grid = np.arange(2), tuple(TEMPERATURES.tolist())
+    previous = np.full(2, -1, np.int32)
+    alone = [
+        walk(made, [rule], settings, text, [0, 1])[rule, row] for row, rule in enumerate(rules)
+    ]
+    walker.begin(rows, rows)
+    for row, rule in enumerate(rules):
+        walker.assign(np.array([row]), [rule])
+    for t in range(6):
+        queries = np.stack([text.queries[row][t] for row in rows])
+        tokens = np.array([text.tokens[row][t] for row in rows], np.int32)
+
+        def find(places, queries=queries):
+            keys = next(iter(made.values())).keys
+            return nearest_entries(keys, queries[places], settings.k)
+
+        walker.step(rows, previous, queries, find, np.ones(2, np.bool_))
+        found = walker.results(grid, tokens, favourites(tokens))
+        for row, rule in enumerate(rules):
+            here, there = found[rule].rows(slice(row, row + 1)), alone[row].rows(slice(t, t + 1))
+            assert_equal(here, there)
+            assert found[rules[1 - row]].candidates[row] == 0
+        previous = tokens
+    walker.close()
