@@ -4,9 +4,10 @@ Whoever walks, searches or looks up in a store opens it here: evaluation, genera
 """
 
 from retomaton_dist.automaton.automaton import Automaton
+from retomaton_dist.automaton.ngrams import NGrams
 from retomaton_dist.automaton.suffixes import Suffixes
 from retomaton_dist.search.layout import FOLDER, IndexFiles
-from retomaton_dist.storage import automaton, suffixes
+from retomaton_dist.storage import automaton, ngrams, suffixes
 from retomaton_dist.storage.checked import check_stage
 from retomaton_dist.storage.store import Store
 
@@ -27,6 +28,15 @@ def open_suffixes(store: Store, name: str, *, verify: bool = True) -> Suffixes:
     if verify:
         check_stage(store, stage)
     return Suffixes.open(suffixes.folder_of(store.path, name))
+
+
+def open_ngrams(store: Store, name: str, *, verify: bool = True) -> NGrams:
+    """An n-gram model and its suffix index, mapped; altered ones are refused unless told not to."""
+    stage = f"ngram/{name}"
+    index = open_suffixes(store, store.stage(stage).config["suffixes"], verify=verify)
+    if verify:
+        check_stage(store, stage)
+    return NGrams.open(ngrams.folder_of(store.path, name), index)
 
 
 def open_index(store: Store, name: str, *, verify: bool = True) -> IndexFiles:

@@ -196,9 +196,14 @@ class Corpus(PicklesFieldsOnly):
 
     def values(self, first: int, last: int) -> NDArray[np.int32]:
         """Values of the entries first..last-1."""
-        entries = np.arange(first, last)
-        document = np.searchsorted(self.first_entries, entries, side="right")
-        values: NDArray[np.int32] = self.tokens[entries + self.lead * document]
+        return self.values_of(np.arange(first, last))
+
+    def values_of(self, entries: NDArray[Any]) -> NDArray[np.int32]:
+        """Values of any entries."""
+        if self.lead:
+            # Every document has a token more than entries.
+            entries = entries + np.searchsorted(self.first_entries, entries, side="right")
+        values: NDArray[np.int32] = self.tokens[entries]
         return values
 
     def before(self, first: int, last: int) -> NDArray[np.int32]:

@@ -32,7 +32,7 @@ MOST_UNITS = 1 << 22
 # What to do instead of repeating a stage's settings.
 ELSEWHERE = "use another store"
 # Stages of which a store may have several, by --name.
-_NAMED = ("cluster", "index", "compile", "suffix", "calibrate")
+_NAMED = ("cluster", "index", "compile", "suffix", "ngram", "calibrate")
 
 _ABSENT = "(absent)"
 _REMEDY = "restore store.json from a copy, or build the store anew in another folder"
@@ -68,6 +68,7 @@ _CONFIG: dict[str, dict[str, Rule]] = {
     "cluster": {"algorithm": is_text},
     "compile": {"codec": is_text},
     "suffix": {"longest": is_positive},
+    "ngram": {"suffixes": is_text},
 }
 
 

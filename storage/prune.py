@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from retomaton_dist.storage import automaton, codec, datastore, lock, states, suffixes
+from retomaton_dist.storage import automaton, codec, datastore, lock, ngrams, states, suffixes
 from retomaton_dist.storage.errors import BadInput
 from retomaton_dist.storage.manifest import MANIFEST_NAME, Manifest
 from retomaton_dist.storage.shaped import is_name
@@ -27,6 +27,7 @@ PARTS = {
     "automaton": ("compile/", automaton.FOLDER),
     "states": ("cluster/", states.FOLDER),
     "index": ("index/", "index"),
+    "ngrams": ("ngram/", ngrams.FOLDER),
     "suffixes": ("suffix/", suffixes.FOLDER),
 }
 

@@ -77,6 +77,11 @@ class Store:
             if name.startswith("cluster/") and stage.done
         ]
 
+    def is_done(self, name: str) -> bool:
+        """Whether a stage is finished."""
+        stage = self.manifest.stages.get(name)
+        return stage is not None and stage.done
+
     def shape(self) -> Shape:
         """Size of the datastore, without a look at its files."""
         facts = self.stage("extract").facts

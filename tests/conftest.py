@@ -153,6 +153,7 @@ def walkable_store(small_store, tmp_path_factory):
     rd.compile(made.path, codec="fp16", **quiet)
     rd.compile(made.path, codec="fp16", states="none", **quiet)
     rd.suffix(made.path, **quiet)
+    rd.ngram(made.path, **quiet)
     return made
 
 

@@ -27,7 +27,7 @@ from retomaton_dist.stages import build as building
 from retomaton_dist.stages.extract import ExtractStage
 from retomaton_dist.stages.runner import run_stage
 from retomaton_dist.stages.stage import BuildStage, Running
-from retomaton_dist.stages.tokenize import plan_tokenize
+from retomaton_dist.stages.tokenize import TokenizePlan, plan_tokenize
 from retomaton_dist.storage.store import Store, writing
 
 StageFunction = Callable[..., StoreReader]
@@ -38,7 +38,9 @@ def build(store: str | Path, **settings: Any) -> StoreReader:
 
     Keywords are the flags of `retomaton build`; `corpus` and `model` are needed. Settings of the
     later stages are tables, as in a TOML file: `cluster={"states": 500}`, `index={...}`,
-    `compile={...}`, `suffix={...}`. All of them are checked before anything is written.
+    `compile={...}`, `suffix={...}`, `ngram={...}`. With `no_keys`, only stages that read nothing
+    but tokens are run; the same call without it adds the others. All settings are checked before
+    anything is written.
     """
     return run_build(store, build_settings(settings))
 
@@ -89,12 +91,16 @@ def run_one(name: str, store: str | Path, *groups: Settings) -> StoreReader:
 
 
 def _tokenize(store: str | Path, settings: BuildSettings, session: Session) -> None:
-    """Only the model's tokenizer is needed."""
-    identified = identify(settings.of(ModelSettings), weights=False)
-    chosen = settings.of(CorpusSettings), identified, settings.of(TokenizeSettings)
-    plan = plan_tokenize(Path(store), *chosen)
+    plan = _corpus(store, settings)
     with writing(store) as writer:
         run_stage(writer, plan, session)
+
+
+def _corpus(store: str | Path, settings: BuildSettings) -> TokenizePlan:
+    """What is to be tokenised: only the model's tokenizer is needed."""
+    identified = identify(settings.of(ModelSettings), weights=False)
+    chosen = settings.of(CorpusSettings), identified, settings.of(TokenizeSettings)
+    return plan_tokenize(Path(store), *chosen)
 
 
 def _extract(store: str | Path, settings: BuildSettings, session: Session) -> None:
@@ -111,6 +117,8 @@ def run_build(store: str | Path, settings: BuildSettings) -> StoreReader:
     What is wrong with any of them, a disk that is too small among it, is refused before anything
     is written or, if it takes the number of entries to see it, before the model is run.
     """
+    if not settings.with_keys:
+        return _run_without_keys(store, settings)
     with Session(settings.workers) as session:
         inputs = building.find_inputs(Path(store), settings, session)
         building.check_later(Path(store), settings, inputs.outlined.dimension)
@@ -118,4 +126,13 @@ def run_build(store: str | Path, settings: BuildSettings) -> StoreReader:
         check = partial(check_disk, Path(store), settings, inputs)
         with writing(store) as writer:
             building.build(writer, settings, inputs, session, check)
+    return StoreReader.open(store)
+
+
+def _run_without_keys(store: str | Path, settings: BuildSettings) -> StoreReader:
+    building.check_later(Path(store), settings, 0)
+    with Session(settings.workers) as session:
+        corpus = _corpus(store, settings)
+        with writing(store) as writer:
+            building.build_without_keys(writer, settings, corpus, session)
     return StoreReader.open(store)

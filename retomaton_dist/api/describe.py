@@ -149,6 +149,9 @@ def _headline(facts: Json) -> list[str]:
         and f"{facts['documents']:,} ({facts['skipped_documents']:,} empty ones skipped)",
         "entries": facts["entries"] and f"{facts['entries']:,}",
         "dimension": facts["dimension"],
+        "keys": facts["entries"]
+        and not facts["dimension"]
+        and f"none; `retomaton extract {facts['path']} ...` makes them",
         "writer": facts["writer"] and f"being written by {facts['writer']}",
     }
     return [f"  {name:<10} {value}" for name, value in rows.items() if value]

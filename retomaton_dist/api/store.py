@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     import dask.array as da
 
     from retomaton_dist.automaton.automaton import Automaton
+    from retomaton_dist.automaton.ngrams import NGrams
     from retomaton_dist.automaton.suffixes import Suffixes
     from retomaton_dist.search.searcher import Searcher
 
@@ -103,7 +104,7 @@ class StoreReader:
     @property
     def entries(self) -> int:
         """N."""
-        return self._datastore.shape.entries
+        return self._corpus.entries
 
     @property
     def dimension(self) -> int:
@@ -140,10 +141,10 @@ class StoreReader:
         chosen = np.asarray(entries)
         if chosen.size and chosen.dtype.kind not in "iu":
             raise BadInput(f"{self.path}: entries are whole numbers, not {chosen.dtype}")
-        chosen = chosen.astype(np.int64)
+        chosen, keys = chosen.astype(np.int64), self._datastore.keys
         if chosen.size and not (chosen.min() >= 0 and chosen.max() < self.entries):
             raise OutOfRange(f"{self.path}: an entry is outside 0..{self.entries - 1}")
-        rows: Keys = self._datastore.keys[chosen]
+        rows: Keys = keys[chosen]
         return rows
 
     def entry(self, number: int) -> Entry:
@@ -206,6 +207,12 @@ class StoreReader:
         from retomaton_dist.artifacts import open_suffixes
 
         return open_suffixes(self.store, name, verify=verify)
+
+    def ngrams(self, name: str = "default", *, verify: bool = True) -> "NGrams":
+        """An n-gram model of the corpus, mapped: probabilities after the last tokens."""
+        from retomaton_dist.artifacts import open_ngrams
+
+        return open_ngrams(self.store, name, verify=verify)
 
     def describe(self) -> Json:
         """What `retomaton inspect --json` prints."""

@@ -87,6 +87,11 @@ class Suffixes:
         """N."""
         return len(self.columns.order)
 
+    @property
+    def vocabulary(self) -> int:
+        """V."""
+        return len(self.columns.starts) - 1
+
     def look_up(self, recent: NDArray[np.int32], k: int) -> Matches:
         """Find up to k entries for each row of recent tokens [rows, longest].
 
@@ -116,7 +121,7 @@ def look_up_rows(
     scratch = make_scratch(recent.shape[1])
     for first in range(0, recent.shape[0], ROWS):
         group = recent[first : first + ROWS]
-        narrow(columns, group, scratch, lengths[first : first + ROWS])
+        narrow(columns, group, 0, scratch, lengths[first : first + ROWS])
         for row in range(group.shape[0]):
             listed, ranges = entries[first + row], scratch.ranges[row]
             count = list_ranges(columns, ranges, np.int64(lengths[first + row]), listed)
@@ -153,15 +158,18 @@ def make_scratch(longest: Whole) -> NarrowScratch:
 def narrow(
     columns: ContextColumns,
     recent: NDArray[np.int32],
+    least: Whole,
     scratch: NarrowScratch,
     lengths: NDArray[np.int32],
 ) -> None:
     """Find the places whose contexts begin with the first m tokens, for every m that has any.
 
     `lengths` are the largest such m, and ranges[row, m] the first place and one past the last.
+    A row ends before the first number below `least`; if that is NONE, where a document begins is
+    matched too.
     """
     lengths[:] = 0
-    active = first_ranges(columns, recent, scratch)
+    active = first_ranges(columns, recent, least, scratch)
     for length in range(1, recent.shape[1] + 1):
         searching: Whole = 0
         for i in range(active):
@@ -169,7 +177,8 @@ def narrow(
             low, high = scratch.ranges[row, length]
             if low < high:
                 lengths[row] = length
-                if length < recent.shape[1] and recent[row, length] >= 0:
+                known = length < recent.shape[1] and recent[row, length - 1] >= 0
+                if known and recent[row, length] >= least:
                     scratch.rows[searching] = row
                     for side in range(2):
                         scratch.tokens[2 * searching + side] = recent[row, length] + side
@@ -185,14 +194,15 @@ def narrow(
 
 @compiled
 def first_ranges(
-    columns: ContextColumns, recent: NDArray[np.int32], scratch: NarrowScratch
+    columns: ContextColumns, recent: NDArray[np.int32], least: Whole, scratch: NarrowScratch
 ) -> Whole:
     """Ranges of one token, and the rows that have one; return how many."""
     count: Whole = 0
     for row in range(recent.shape[0]):
         token = np.int64(recent[row, 0])
-        if 0 <= token < columns.starts.shape[0] - 1:
-            low, high = np.int64(columns.starts[token]), np.int64(columns.starts[token + 1])
+        if least <= token < columns.starts.shape[0] - 1:
+            low = np.int64(columns.starts[token]) if token >= 0 else np.int64(0)
+            high = np.int64(columns.starts[token + 1])
             scratch.ranges[row, 1, 0] = max(low, np.int64(0))
             scratch.ranges[row, 1, 1] = min(high, np.int64(columns.order.shape[0]))
             scratch.rows[count] = row

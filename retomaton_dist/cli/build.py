@@ -35,8 +35,8 @@ def run(call: Invocation) -> int:
 
 COMMAND = Command(
     name="build",
-    summary="Build a store: tokenize, extract, cluster, index, compile, suffix, statistics; what "
-    "is up to date is skipped.",
+    summary="Build a store: tokenize, extract, cluster, index, compile, suffix, ngram, statistics; "
+    "what is up to date is skipped.",
     groups=FLAGGED,
     tables=TABLES,
     arguments=add_arguments,
@@ -47,9 +47,13 @@ COMMAND = Command(
         what would it take, stage by stage?
           retomaton build law.store --corpus law/train.en --split line --model gpt2 --dry-run
 
-        settings of later stages come from the file's tables, [cluster], [index], [compile] and
-        [suffix]:
+        settings of later stages come from the file's tables, [cluster], [index], [compile],
+        [suffix] and [ngram]:
           retomaton build --config build.toml
+
+        minutes instead of hours: no keys, only a suffix index and an n-gram model. The same
+        command without --no-keys adds the rest:
+          retomaton build law.store --corpus law/train.en --split line --model gpt2 --no-keys
 
         killed? the same command again does only what is missing.
     """,

@@ -26,7 +26,8 @@ COMMAND = Command(
           retomaton plan --tokens 1e9 --model gpt2 --nodes 8 --cores 32 --gpus 4
           retomaton plan --tokens 1e12 --dimension 1024 --parameters 1e9 --nodes 64 --cores 64
 
-        settings of stages come from the file's tables, [cluster], [index], [compile] and [suffix]:
+        settings of stages come from the file's tables, [cluster], [index], [compile],
+        [suffix] and [ngram]:
           retomaton plan --tokens 1e9 --model gpt2 --config build.toml
 
         with rates that were measured there:

@@ -13,7 +13,8 @@ NAMED = {
     "automaton": "delete an automaton, and its codec if no other has it",
     "states": "delete a clustering that no automaton was compiled from",
     "index": "delete a search index that no calibration uses",
-    "suffixes": "delete a suffix index that no calibration uses",
+    "ngrams": "delete an n-gram model that no calibration uses",
+    "suffixes": "delete a suffix index that no n-gram model and no calibration uses",
 }
 
 

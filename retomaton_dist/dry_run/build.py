@@ -16,7 +16,7 @@ from retomaton_dist.dry_run.extraction import (
 )
 from retomaton_dist.dry_run.probes import choose_sizes, measure, start_seconds
 from retomaton_dist.dry_run.tables import aligned, amount, size
-from retomaton_dist.errors import CorpusError
+from retomaton_dist.errors import BadInput, CorpusError
 from retomaton_dist.runtime.progress import clock
 from retomaton_dist.runtime.session import Session
 from retomaton_dist.settings import BuildSettings, TokenizeSettings
@@ -110,6 +110,8 @@ def estimate_build(
 
     Measuring takes about so many seconds at most, besides starting workers and loading the model.
     """
+    if not settings.with_keys:
+        raise BadInput("--no-keys: a dry run times the model, which would not be run; leave one")
     with Session(settings.workers) as session:
         inputs = find_inputs(Path(store), settings, session)
         check_later(Path(store), settings, inputs.outlined.dimension)

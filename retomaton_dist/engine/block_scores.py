@@ -3,7 +3,7 @@
 import contextlib
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from retomaton_dist.engine.lm_output import LMOutput
 from retomaton_dist.engine.plausible import check_lm, check_walk
 from retomaton_dist.engine.retrieval import Retrieval
+from retomaton_dist.engine.text_models import TextModels
 from retomaton_dist.engine.text_reader import DocumentBlock, Slab, TextReader, slabs
 from retomaton_dist.engine.walker import Find, Rows, Walker
 from retomaton_dist.engine.walks import Gate, WalkResult, WalkSpec
@@ -92,6 +93,7 @@ class BlockScorer:
         for slab in slabs(block):
             with self.watch.timing("lm"):
                 lm = self._reader.read(slab.spans)
+            lm = self._with_text_models(slab, lm)
             scores = SlabScores(slab, lm, {})
             check_lm(scores.places, lm)
             if walker is not None:
@@ -103,6 +105,20 @@ class BlockScorer:
         if walker is not None:
             walker.close()
             self.capped = walker.capped()
+
+    def _with_text_models(self, slab: Slab, lm: LMOutput) -> LMOutput:
+        """The same with what models of text alone say, if any are asked."""
+        retrieval, corpus = self._retrieval, self._reader.corpus
+        if retrieval.ngrams is None and not retrieval.cache:
+            return lm
+        _, positions = slab.positions()
+        begins = np.array([corpus.first_token(span.document) for span in slab.spans])
+        sizes = [span.last - span.first for span in slab.spans]
+        begins = np.repeat(begins, sizes)
+        ends = begins + corpus.lead + positions.astype(np.int64)
+        models = TextModels(retrieval.ngram_model, retrieval.cache, self._reader.lm.vocabulary)
+        text = models.output(corpus.tokens, begins, ends, lm.tokens, lm.favourites)
+        return replace(lm, text=text)
 
     def _walker(self, block: DocumentBlock) -> Walker | None:
         if not self._pass.specs:

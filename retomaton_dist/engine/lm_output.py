@@ -8,6 +8,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from retomaton_dist.engine.text_models import TextOutput
+
 # Logits below this are taken for it where they weigh nothing: 0 times -inf is not 0.
 LEAST_LOGIT = -1e6
 
@@ -18,7 +20,8 @@ class LMOutput:
 
     `previous` is the token before, -1 at a document's start. `entropy` and `confidence` (the
     largest log-probability) do not depend on the token; `favourites` are the tokens that have it.
-    Where there is no token yet, `tokens` and `log_lm` are 0.
+    Where there is no token yet, `tokens` and `log_lm` are 0. `text` is what models of text alone
+    make of the same rows, if they were asked.
     """
 
     queries: NDArray[np.float16]
@@ -28,6 +31,7 @@ class LMOutput:
     entropy: NDArray[np.float32]
     confidence: NDArray[np.float32]
     favourites: NDArray[np.int32]
+    text: TextOutput | None = None
 
     def __len__(self) -> int:
         return len(self.tokens)
@@ -36,9 +40,10 @@ class LMOutput:
         """Itself: all of it is in memory."""
         return self
 
-    def rows(self, chosen: slice) -> "LMOutput":
+    def rows(self, chosen: slice | NDArray[np.int64]) -> "LMOutput":
         """Some of its rows."""
-        return LMOutput(**{name: column[chosen] for name, column in vars(self).items()})
+        columns = {name: column[chosen] for name, column in vars(self).items() if name != "text"}
+        return LMOutput(**columns, text=self.text and self.text.rows(chosen))
 
 
 class Normalised(NamedTuple):

@@ -1,13 +1,16 @@
 """Mixing experts: from shares that are known before the token to p of one token, or of all.
 
-An expert is a distribution over the vocabulary that is known before the token: the LM, or the
-candidates of a walk at a temperature. A `Mixing` says which experts it uses beside the LM and how
-far it trusts each of them, row by row. `log_target` (what scoring needs) and `mixtures` (what
-generation needs) make probabilities of the same shares.
+An expert is a distribution over the vocabulary that is known before the token: the LM, the
+candidates of a walk at a temperature, the corpus's n-gram model, the document's cache. A `Mixing`
+says which experts it uses beside the LM and how far it trusts each of them, row by row.
+`log_experts` with `log_mixed` (what scoring needs) and `mixtures` (what generation needs) make
+probabilities of the same shares.
 """
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Protocol
+from dataclasses import dataclass
+from enum import Enum
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +19,7 @@ from retomaton_dist.automaton.lanes import Distributions
 from retomaton_dist.automaton.sums import log_automaton
 from retomaton_dist.compiled import compiled
 from retomaton_dist.engine.lm_output import LMOutput, Normalised
+from retomaton_dist.engine.text_models import TextDistributions, TextOutput
 from retomaton_dist.engine.walks import WalkResult
 
 Floats = NDArray[np.float64]
@@ -40,6 +44,11 @@ class LMFeatures(Protocol):
         """The LM's largest log-probability."""
         ...
 
+    @property
+    def text(self) -> TextOutput | None:
+        """What models of text alone make of the rows, if they were asked."""
+        ...
+
     def whole(self) -> LMOutput:
         """All that the LM said; queries may be missing if no mixing learned from them."""
         ...
@@ -59,60 +68,143 @@ class Candidates(NamedTuple):
         return log_automaton(walked.at(self.temperature), self.pointer_weight)
 
 
+class TextExpert(Enum):
+    """The experts that know the text alone."""
+
+    NGRAM = "ngram"
+    CACHE = "cache"
+
+
+Expert = Candidates | TextExpert
+
+
 class Mixing(Protocol):
     """Divides trust among the LM and other experts, row by row."""
 
     @property
-    def experts(self) -> Sequence[Candidates]:
+    def experts(self) -> Sequence[Expert]:
         """The experts beside the LM."""
         ...
 
-    def log_shares(self, lm: LMFeatures, walked: WalkResult) -> Floats:
-        """Logarithms of the shares of the LM and of each expert: [rows, 1 + experts].
+    def shares(self, lm: LMFeatures, walked: WalkResult) -> Floats:
+        """The shares of the LM and of each expert: [rows, 1 + experts].
 
-        They sum to 1, depend on nothing that only the token tells, and without candidates the LM
-        has all.
+        They sum to 1, depend on nothing that only the token tells, and without candidates these
+        have none.
         """
         ...
 
 
-def temperatures_for(mixing: Mixing) -> tuple[float, ...]:
+def candidates_of(experts: Sequence[Expert]) -> list[Candidates]:
+    """Those of the experts that weigh a walk's candidates."""
+    return [expert for expert in experts if isinstance(expert, Candidates)]
+
+
+def temperatures_for(experts: Sequence[Expert]) -> tuple[float, ...]:
     """The temperatures that a walk's log-sums must be taken for, rising; one at least."""
-    return tuple(sorted({expert.temperature for expert in mixing.experts})) or (1.0,)
+    return tuple(sorted({one.temperature for one in candidates_of(experts)})) or (1.0,)
 
 
-def trusting_the_lm(log_shares: Floats, walked: WalkResult) -> Floats:
-    """The same shares; where there are no candidates, the LM has all."""
-    alone = np.full(log_shares.shape[1], -np.inf)
-    alone[0] = 0.0
-    return np.where(np.isfinite(walked.nearest)[:, None], log_shares, alone)
+def without_candidates(shares: Floats, experts: Sequence[Expert], walked: WalkResult) -> Floats:
+    """The same shares; where a walk has no candidates, the LM has what they had."""
+    none = ~np.isfinite(walked.nearest)
+    if not none.any():
+        return shares
+    shares = shares.copy()
+    for place, expert in enumerate(experts, start=1):
+        if isinstance(expert, Candidates):
+            shares[none, place] = 0.0
+    # What the others leave: exactly 1 where there are no others.
+    shares[none, 0] = 1.0 - shares[none, 1:].sum(axis=1)
+    return shares
 
 
-def log_experts(lm: LMFeatures, walked: WalkResult, experts: Sequence[Candidates]) -> Floats:
+def log_experts(lm: LMFeatures, walked: WalkResult, experts: Sequence[Expert]) -> Floats:
     """Log-probability of every row's token under the LM and each expert: [rows, 1 + experts].
 
-    Without candidates, every expert says what the LM says.
+    Without candidates, the experts that weigh them say what the LM says.
     """
-    columns = [lm.log_lm.astype(np.float64)]
+    log_lm = lm.log_lm.astype(np.float64)
+    columns = [log_lm]
     for expert in experts:
-        logs = expert.log_target(walked)
-        columns.append(np.where(np.isnan(logs), columns[0], logs))
+        if isinstance(expert, Candidates):
+            logs = expert.log_target(walked)
+            columns.append(np.where(np.isnan(logs), log_lm, logs))
+            continue
+        assert lm.text is not None, "what asks models of text was scored with them"
+        if expert is TextExpert.NGRAM:
+            columns.append(lm.text.log_ngram.astype(np.float64))
+        else:
+            votes, escape = (
+                column.astype(np.float64) for column in (lm.text.votes, lm.text.escape)
+            )
+            with np.errstate(divide="ignore"):
+                columns.append(np.logaddexp(np.log(votes), np.log(escape) + log_lm))
     return np.stack(columns, axis=1)
 
 
-def log_target(mixing: Mixing, lm: LMFeatures, walked: WalkResult) -> Floats:
-    """Log-probability of every row's token."""
-    shares = mixing.log_shares(lm, walked)
-    mixed: Floats = np.logaddexp.reduce(shares + log_experts(lm, walked, mixing.experts), axis=1)
+def log_mixed(shares: Floats, logs: Floats) -> Floats:
+    """Log-probability of every row's token under a mixture of components that give it `logs`."""
+    most = logs.max(axis=1, keepdims=True)
+    mixed: Floats = most[:, 0] + np.log((shares * np.exp(logs - most)).sum(axis=1))
     return mixed
 
 
-class Mixtures(NamedTuple):
+class ExpertDistributions(NamedTuple):
+    """What the experts make of every token at some positions: of candidates, and of text alone.
+
+    `learned` are shares that a learned mixing gives them, if online mixing has one.
+    """
+
+    experts: Sequence[Expert]
+    candidates: Distributions | None = None
+    text: TextDistributions | None = None
+    learned: Floats | None = None
+
+    def select(self, rows: Rows) -> "ExpertDistributions":
+        """The positions of these rows, in this order."""
+        candidates, text, learned = self.candidates, self.text, self.learned
+        if candidates is not None:
+            tokens, p, counts = candidates
+            candidates = Distributions(tokens[rows], p[rows], counts[rows])
+        text = None if text is None else text.select(rows)
+        learned = None if learned is None else learned[rows]
+        return ExpertDistributions(self.experts, candidates, text, learned)
+
+    def probabilities(self, tokens: NDArray[np.int32], p_lm: Floats) -> Floats:
+        """P of a token per position under the LM and each expert: [positions, 1 + experts]."""
+        rows, known = np.arange(len(tokens)), self.candidates
+        columns, version = [p_lm], 0
+        for expert in self.experts:
+            if isinstance(expert, Candidates):
+                if known is None:
+                    columns.append(p_lm)
+                    continue
+                same = known.tokens == tokens[:, None]
+                same &= np.arange(known.tokens.shape[1]) < known.counts[:, None]
+                p = np.where(same, known.probabilities[:, version], 0.0).sum(axis=1)
+                columns.append(np.where(known.counts > 0, p, p_lm))
+                version += 1
+            elif expert is TextExpert.NGRAM:
+                assert self.text is not None
+                assert self.text.ngram is not None
+                columns.append(self.text.ngram[rows, tokens])
+            else:
+                assert self.text is not None
+                assert self.text.cache is not None
+                cache = self.text.cache
+                columns.append(cache.of(tokens) + cache.escape * p_lm)
+        return np.stack(columns, axis=1)
+
+
+@dataclass(frozen=True)
+class Mixtures:
     """p of every token at some positions, in parts: what the LM says, and what is added.
 
-    p(token) = shares[i] p_lm(token), plus extra[i, j] where tokens[i, j] is the token, for j below
-    counts[i]; log p_lm(token) = logits[i, token] - normals[i]. `favourites` are the LM's most
-    probable tokens. Nothing of the vocabulary's size is made but where it is needed.
+    p(token) = shares[i] p_lm(token) + base[i, token], plus extra[i, j] where tokens[i, j] is the
+    token, for j below counts[i]; log p_lm(token) = logits[i, token] - normals[i]. `favourites` are
+    the LM's most probable tokens. `base` has no columns where nothing is added to most tokens:
+    nothing of the vocabulary's size is made but where it is needed. `experts` is what was mixed.
     """
 
     shares: Floats
@@ -122,6 +214,8 @@ class Mixtures(NamedTuple):
     tokens: NDArray[np.int32]
     extra: Floats
     counts: Rows
+    base: Floats
+    experts: ExpertDistributions
 
     def dense(self) -> Floats:
         """p, [positions, vocabulary]."""
@@ -129,42 +223,71 @@ class Mixtures(NamedTuple):
         p -= self.normals[:, None]
         np.exp(p, out=p)
         add_extra(p, self.shares, self.tokens, self.extra, self.counts)
+        if self.base.shape[1]:
+            p += self.base
         return p
 
     def select(self, rows: Rows) -> "Mixtures":
         """The positions of these rows, in this order."""
-        columns: list[NDArray[Any]] = [column[rows] for column in self]
-        return Mixtures(*columns)
+        columns = {name: item[rows] for name, item in vars(self).items() if name != "experts"}
+        return Mixtures(**columns, experts=self.experts.select(rows))
 
     def log_p(self, tokens: NDArray[np.int32]) -> tuple[Floats, Floats]:
         """Logarithms of p, and of p_lm, of a token per position."""
-        log_lm: Floats = self.logits[np.arange(len(tokens)), tokens] - self.normals
+        rows = np.arange(len(tokens))
+        log_lm: Floats = self.logits[rows, tokens] - self.normals
         same = self.tokens == tokens[:, None]
         same &= np.arange(self.tokens.shape[1]) < self.counts[:, None]
         added = np.where(same, self.extra, 0.0).sum(axis=1)
+        if self.base.shape[1]:
+            added += self.base[rows, tokens]
         with np.errstate(divide="ignore"):
             return np.log(self.shares * np.exp(log_lm) + added), log_lm
 
 
 def mixtures(
-    log_shares: Floats,
+    shares: Floats,
     logits: NDArray[np.float32],
     normalised: Normalised,
-    candidates: Distributions | None,
+    experts: ExpertDistributions,
 ) -> Mixtures:
-    """P of every token: `candidates` are the experts' distributions, None if there are none."""
-    rows = len(logits)
+    """P of every token, by the shares of the LM and of each expert."""
+    rows, base = len(logits), np.empty((len(logits), 0))
     normals, favourites = normalised.normals.cpu().numpy(), normalised.favourites.cpu().numpy()
-    shares = np.exp(log_shares)
-    if candidates is None:
-        nothing = np.empty((rows, 0), np.int32), np.empty((rows, 0)), np.zeros(rows, np.int64)
-        return Mixtures(shares[:, 0], logits, normals, favourites, *nothing)
-    # There is room for as many tokens as candidates, but few of these differ.
-    most = int(candidates.counts.max(initial=0))
-    extra = np.einsum("rv,rvc->rc", shares[:, 1:], candidates.probabilities[:, :, :most])
-    tokens = np.ascontiguousarray(candidates.tokens[:, :most])
-    lm = shares[:, 0].copy(), logits, normals, favourites
-    return Mixtures(*lm, tokens, extra, candidates.counts)
+    of_lm = shares[:, 0].copy()
+    tokens, extra, counts = np.empty((rows, 0), np.int32), np.empty((rows, 0)), np.zeros(rows, int)
+    if experts.candidates is not None:
+        known = experts.candidates
+        places = [1 + i for i, one in enumerate(experts.experts) if isinstance(one, Candidates)]
+        # There is room for as many tokens as candidates, but few of these differ.
+        most = int(known.counts.max(initial=0))
+        extra = np.einsum("rv,rvc->rc", shares[:, places], known.probabilities[:, :, :most])
+        tokens, counts = np.ascontiguousarray(known.tokens[:, :most]), known.counts
+    if experts.text is not None:
+        base = np.zeros((rows, logits.shape[1]))
+        for place, expert in enumerate(experts.experts, start=1):
+            if expert is TextExpert.NGRAM and experts.text.ngram is not None:
+                np.multiply(experts.text.ngram, shares[:, place, None], out=base)
+        for place, expert in enumerate(experts.experts, start=1):
+            if expert is TextExpert.CACHE and experts.text.cache is not None:
+                cache = experts.text.cache
+                of_lm += shares[:, place] * cache.escape
+                add_votes(base, shares[:, place].copy(), cache.tokens, cache.votes, cache.counts)
+    return Mixtures(of_lm, logits, normals, favourites, tokens, extra, counts, base, experts)
+
+
+@compiled
+def add_votes(
+    base: Floats,
+    shares: Floats,
+    tokens: NDArray[np.int32],
+    votes: Floats,
+    counts: NDArray[np.int64],
+) -> None:
+    """Add a share of votes to what tokens have, in place."""
+    for i in range(base.shape[0]):
+        for j in range(counts[i]):
+            base[i, tokens[i, j]] += shares[i] * votes[i, j]
 
 
 @compiled

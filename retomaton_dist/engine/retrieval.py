@@ -8,8 +8,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from retomaton_dist.artifacts import open_automaton, open_index, open_suffixes
+from retomaton_dist.artifacts import open_automaton, open_index, open_ngrams, open_suffixes
 from retomaton_dist.automaton.automaton import Automaton
+from retomaton_dist.automaton.ngrams import NGrams
 from retomaton_dist.automaton.suffixes import Matches, Suffixes
 from retomaton_dist.engine.walks import WalkSpec
 from retomaton_dist.runtime.search_service import SearchService
@@ -24,7 +25,8 @@ from retomaton_dist.storage.store import Store
 class Retrieval(PicklesFieldsOnly):
     """Names of automata and indexes of a store, and how they are used; can be sent to workers.
 
-    Without `index` nothing is searched, without `suffixes` nothing looked up.
+    Without `index` nothing is searched, without `suffixes` nothing looked up, without `ngrams` no
+    n-gram model asked; `cache` is whether documents' own n-grams are.
     """
 
     store: Path
@@ -36,6 +38,8 @@ class Retrieval(PicklesFieldsOnly):
     settings: WalkSettings
     threads: int
     verify: bool = True
+    ngrams: str | None = None
+    cache: bool = False
 
     @cached_property
     def opened(self) -> "OpenRetrieval":
@@ -68,6 +72,13 @@ class Retrieval(PicklesFieldsOnly):
             return None
         return open_suffixes(Store.open(self.store), self.suffixes, verify=self.verify)
 
+    @cached_property
+    def ngram_model(self) -> NGrams | None:
+        """The n-gram model, or None."""
+        if self.ngrams is None:
+            return None
+        return open_ngrams(Store.open(self.store), self.ngrams, verify=self.verify)
+
     def check(self) -> None:
         """Refuse what was altered, before anything is opened or written.
 
@@ -76,6 +87,8 @@ class Retrieval(PicklesFieldsOnly):
         stages = [f"compile/{name}" for name in self.automata]
         if self.suffixes is not None:
             stages.append(f"suffix/{self.suffixes}")
+        if self.ngrams is not None:
+            stages.append(f"ngram/{self.ngrams}")
         if self.index is not None and not self.served:
             stages.append(f"index/{self.index}")
         for stage in stages:

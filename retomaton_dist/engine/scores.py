@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from retomaton_dist.engine.lm_output import LMOutput
+from retomaton_dist.engine.text_models import TEXT_COLUMNS, TextOutput
 from retomaton_dist.engine.walks import KEPT_COLUMNS, WalkResult
 from retomaton_dist.errors import BadInput
 from retomaton_dist.storage import scores
@@ -87,7 +88,8 @@ class Scores:
         With what `walk(label).of_favourites()` is, a method then says how probable these are.
         """
         made = Scores(self.paths)
-        vars(made).update(vars(self), token=self.favourite, log_lm=self.confidence)
+        text = self.text and self.text.of_favourites()
+        vars(made).update(vars(self), token=self.favourite, log_lm=self.confidence, text=text)
         return made
 
     def whole(self) -> LMOutput:
@@ -96,7 +98,14 @@ class Scores:
         queries = self._column("query") if kept else np.empty((len(self), 0), np.float16)
         previous = np.where(self.position > 0, np.roll(self.token, 1), np.int32(-1))
         said = self.log_lm, self.entropy, self.confidence, self.favourite
-        return LMOutput(queries, self.token, previous, *said)
+        return LMOutput(queries, self.token, previous, *said, self.text)
+
+    @cached_property
+    def text(self) -> TextOutput | None:
+        """What models of text alone made of the rows, if they were asked."""
+        if TEXT_COLUMNS[0] not in scores.column_names(self.paths[0]):
+            return None
+        return TextOutput(**{name: self._column(name) for name in TEXT_COLUMNS})
 
     def walk(self, label: str) -> WalkResult:
         """What a walk came to."""

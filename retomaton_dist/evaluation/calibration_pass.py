@@ -88,6 +88,7 @@ def coarse_setup(prepared: Prepared) -> Setup:
         weight=settings.lambda_,
         temperature=settings.knn_temperature,
         pointer_weight=prepared.retrieval.settings.pointer_weight,
+        distance=partial(_distance, prepared),
     )
 
 
@@ -114,4 +115,9 @@ def _grid(prepared: Prepared) -> tuple[float, ...]:
     """Temperatures that the calibration text is scored for."""
     if prepared.settings.knn_temperature is not None:
         return grid_of(prepared.settings.knn_temperature)
-    return grid_around(prepared.retrieval.open_automata[prepared.automata[0]].typical_distance)
+    return grid_around(_distance(prepared)) if prepared.automata else (1.0,)
+
+
+def _distance(prepared: Prepared) -> float:
+    """Between two entries drawn at random."""
+    return prepared.retrieval.open_automata[prepared.automata[0]].typical_distance

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from retomaton_dist.analysis.bootstrap import Resampling
-from retomaton_dist.engine.mixture import Floats, log_target
+from retomaton_dist.engine.mixture import Floats
+from retomaton_dist.engine.online import log_target
 from retomaton_dist.engine.plausible import check_log_probabilities
 from retomaton_dist.engine.scores import Scores, steps_since
 from retomaton_dist.engine.walks import WalkResult
@@ -56,7 +57,7 @@ class Measurer:
         `against` is to the method's own baseline, `against_knnlm` to plain kNN-LM.
         """
         walked = walked_by(point, scores)
-        log_p = log_target(point.mixing, scores, walked)
+        log_p = log_target(point.mixing, scores, walked, scores.document)
         check_log_probabilities(log_p, point.method)
         row = {**self._described(point), **self._counted(point, walked.searched)}
         row |= self._perplexities(log_p)

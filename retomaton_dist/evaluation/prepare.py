@@ -5,13 +5,17 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from retomaton_dist.calibration.calibration import Calibration
+from retomaton_dist.engine.mixture import TextExpert
 from retomaton_dist.engine.retrieval import Retrieval
 from retomaton_dist.engine.store_parts import (
     COMPILE,
     batch_tokens,
     check_sigmas,
     choose_automata,
+    device_of,
+    has_keys,
     store_model,
+    windows_of,
 )
 from retomaton_dist.engine.text_reader import TextReader
 from retomaton_dist.errors import BadInput, DamagedStore
@@ -31,6 +35,7 @@ from retomaton_dist.storage.store import Store
 from retomaton_dist.storage.verify import verify
 
 SUFFIX = "suffix/"
+NGRAM = "ngram/"
 POWERS = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, math.inf)
 
 
@@ -62,9 +67,8 @@ class Prepared:
 
     def reader(self, text: Corpus) -> TextReader:
         """The model over a text, in windows as the corpus was read."""
-        config = self.store.stage("extract").config
         size = batch_tokens(self.store, self.outlined.vocabulary, self.settings.batch_tokens)
-        windows = WindowReader(text, config["context"], config["stride"], size)
+        windows = WindowReader(text, *windows_of(self.store, self.outlined), size)
         return TextReader(windows, self.outlined.spec, self.device)
 
     @property
@@ -79,15 +83,18 @@ class Prepared:
         """Digests of what results depend on besides the text."""
         stage, retrieval = self.store.stage, self.retrieval
         found: Json = {
-            "datastore": stage("extract").digest,
             "model": self.outlined.spec.identity.weights,
             "automata": {name: stage(f"compile/{name}").digest for name in self.automata},
         }
+        if has_keys(self.store):
+            found["datastore"] = stage("extract").digest
         if retrieval.index is not None:
             found["index"] = stage(f"index/{retrieval.index}").digest
         if retrieval.suffixes is not None:
             found["suffixes"] = stage(f"{SUFFIX}{retrieval.suffixes}").digest
-        return found
+        if retrieval.ngrams is not None:
+            found["ngrams"] = stage(f"{NGRAM}{retrieval.ngrams}").digest
+        return found | ({"cache": True} if retrieval.cache else {})
 
 
 def prepare(
@@ -102,15 +109,15 @@ def prepare(
         methods = _calibrated_methods(methods, kept, settings)
         names = names or ",".join(kept.automata)
         _check_alike(kept, walk, listed(names))
-    automata = choose_automata(names, store)
-    entries = store.stage("extract").facts["entries"]
-    if walk.k > entries:
+    automata = choose_automata(names, store) if any(method.is_walk for method in methods) else ()
+    entries = store.corpus().entries
+    if walk.k > entries and automata:
         raise BadInput(f"--k {walk.k}: the store has {entries:,} entries; choose 1..{entries}")
     index, suffixes = _index(methods, settings, store), _suffixes(methods, settings, store)
     outlined, tokenizer = store_model(
         store, settings.model, settings.device, trust_remote_code=settings.trust_remote_code
     )
-    device = settings.device or store.stage("extract").config["device"]
+    device = device_of(store, settings.device)
     if device == "cuda" and not session.has_gpu():
         raise BadInput("the store's keys were made on a GPU and there is none; use --device cpu")
     if settings.verify:
@@ -125,6 +132,8 @@ def prepare(
         walk,
         session.settings.threads,
         verify=not settings.no_verify,
+        ngrams=settings.ngrams if uses(methods, TextExpert.NGRAM) else None,
+        cache=uses(methods, TextExpert.CACHE),
     )
     if not settings.no_verify:
         # Duplicates are looked for in the corpus, and its tokens are counted.
@@ -163,6 +172,10 @@ def _check_alike(kept: Calibration, walk: WalkSettings, automata: list[str]) -> 
 def usable_methods(settings: EvaluateSettings, store: Store) -> list[Method]:
     """The methods named, or those that the store has what it takes for."""
     methods = choose_methods(settings.methods)
+    if settings.methods is None:
+        methods = [method for method in methods if _has_parts(method, settings, store)]
+    elif uses(methods, TextExpert.NGRAM):
+        store.stage(f"{NGRAM}{settings.ngrams}")
     stage = store.manifest.stages.get(f"{SUFFIX}{settings.suffixes}")
     if settings.suffixes != EvaluateSettings.suffixes:
         # It was asked for by name: methods must not be left out without a word.
@@ -175,6 +188,18 @@ def usable_methods(settings: EvaluateSettings, store: Store) -> list[Method]:
         if settings.methods is not None and method.searching is Searching.ANYHOW:
             raise BadInput(f"--methods {method.name} searches, and --no-index does not: leave one")
     return [method for method in methods if method.searching is not Searching.ANYHOW]
+
+
+def _has_parts(method: Method, settings: EvaluateSettings, store: Store) -> bool:
+    """Whether the store has the n-gram model and the automaton that a method may need."""
+    if TextExpert.NGRAM in method.text and not store.is_done(f"{NGRAM}{settings.ngrams}"):
+        return False
+    return has_keys(store) or not method.is_walk
+
+
+def uses(methods: list[Method], expert: TextExpert) -> bool:
+    """Whether some method asks a model of text alone."""
+    return any(expert in method.text for method in methods)
 
 
 def _index(methods: list[Method], settings: EvaluateSettings, store: Store) -> str | None:
@@ -220,8 +245,8 @@ def described(prepared: Prepared) -> Json:
         "store": str(store.path),
         "model": str(prepared.outlined.spec.identity),
         "inputs": prepared.inputs(),
-        "datastore": store.stage("extract").facts,
-        "extract": store.stage("extract").config,
+        "datastore": store.stage("extract").facts if has_keys(store) else {},
+        "extract": store.stage("extract").config if has_keys(store) else {},
         "automata": {name.split("/")[1]: store.stage(name).facts for name in names},
         "index": store.stage(f"index/{index}").facts if index is not None else {},
     }

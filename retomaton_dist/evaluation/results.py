@@ -157,7 +157,8 @@ def measure_evaluation(
     """Write results.json; return the points that a closer look is worth."""
     text, live = evaluation.text, evaluation.settings["mode"] == "live"
     points, words = evaluation.points(changed), evaluation.settings["text"]["words"]
-    rows, listed = [], Shortlist(evaluation.settings["setup"]["automata"][0])
+    automata = evaluation.settings["setup"]["automata"]
+    rows, listed = [], Shortlist(automata[0] if automata else "")
     for point, scores, measured in measure_all(points, words):
         seconds = seconds_of(text, point.pass_name) if live else None
         rows.append({**measured.row, "seconds": seconds})

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from retomaton_dist.analysis.bootstrap import Resampling
-from retomaton_dist.engine.mixture import log_target
+from retomaton_dist.engine.online import log_target
 from retomaton_dist.engine.scores import Scores
 from retomaton_dist.evaluation.measure import walked_by
 from retomaton_dist.evaluation.shortlist import ShortlistedPoint, baselines_of
@@ -88,7 +88,8 @@ def _losses(
             continue
         mixing = method.retrain(calibrated, calibration, specs, redraw)
         for key, one in wanted.items():
-            log_p = log_target(mixing, one.scores, walked_by(one.point, one.scores))
+            walked = walked_by(one.point, one.scores)
+            log_p = log_target(mixing, one.scores, walked, one.scores.document)
             found[key] = -float(log_p.mean())
     return found
 

@@ -74,6 +74,8 @@ class ScoreWorker:
         }
         if self._job.keeps_queries:
             columns["query"] = lm.queries
+        if lm.text is not None:
+            columns |= lm.text.columns()
         for spec, walked in scores.walks.items():
             columns |= {f"{spec.label}.{name}": item for name, item in walked.columns().items()}
         return columns

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from retomaton_dist.analysis.gains import Compared
 from retomaton_dist.analysis.reliability import reliability
-from retomaton_dist.engine.mixture import log_target
+from retomaton_dist.engine.online import log_target
 from retomaton_dist.engine.scores import Scores
 from retomaton_dist.evaluation.measure import Measured, walked_by
 from retomaton_dist.methods.method import CurvePoint
@@ -17,7 +17,10 @@ SHOWN_FOSS = 0.5
 # Of each curve: without saved searches, with about half, and with the most.
 WANTED_FOSS = (0.0, SHOWN_FOSS, 1.0)
 PLAIN = "retomaton"
-COMPARED = ("knnlm", PLAIN, "retomaton+suffix", "retomaton+lambda", "retomaton+suffix+lambda")
+COMPARED = (
+    "knnlm", PLAIN, "retomaton+suffix", "retomaton+lambda", "retomaton+suffix+lambda",
+    "lm+ngram+cache", "retomaton+ngram+cache", "retomaton+suffix+ngram+cache",
+)  # fmt: skip
 
 
 def baselines_of(method: str) -> list[str]:
@@ -116,6 +119,7 @@ class Shortlist:
 
 def _reliability(listed: ShortlistedPoint) -> Json:
     scores = listed.scores
-    walked = walked_by(listed.point, scores).of_favourites()
-    log_p = log_target(listed.point.mixing, scores.of_favourites(), walked)
+    walked = walked_by(listed.point, scores)
+    asked = scores.of_favourites(), walked.of_favourites()
+    log_p = log_target(listed.point.mixing, scores, walked, scores.document, asked)
     return reliability(log_p, scores.token == scores.favourite)

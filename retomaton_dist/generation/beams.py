@@ -17,7 +17,8 @@ from retomaton_dist.engine.mixture import Mixtures
 from retomaton_dist.engine.walker import Rows
 from retomaton_dist.errors import BadInput
 from retomaton_dist.generation.decoding import Effort, Ending, GrownText, grown_text
-from retomaton_dist.generation.growth import Generator, Growth, Tokens
+from retomaton_dist.generation.generator import Generator, Tokens
+from retomaton_dist.generation.growth import Growth
 from retomaton_dist.generation.sampling import SamplingParams
 
 Floats = NDArray[np.float64]

@@ -6,6 +6,7 @@ A method is asked for its points as an evaluation asks, but for one threshold: t
 import math
 from dataclasses import replace
 
+from retomaton_dist.artifacts import open_automaton
 from retomaton_dist.calibration.calibration import Calibration
 from retomaton_dist.calibration.thresholds import restart_for, share_of, tau_for
 from retomaton_dist.engine.walks import format_threshold
@@ -15,15 +16,24 @@ from retomaton_dist.methods.method import Calibrated, CurvePoint, Method, Restar
 from retomaton_dist.methods.registry import METHODS
 from retomaton_dist.settings import LoadSettings
 from retomaton_dist.storage.canonical import Json
+from retomaton_dist.storage.store import Store
 
 # Without a calibration nothing says what a threshold saves: search at every position.
 PLAIN = Restart(math.inf, 0.0)
 
 
-def choose_point(automaton: str, kept: Calibration | None, wanted: LoadSettings) -> CurvePoint:
+def choose_point(
+    store: Store, automaton: str, kept: Calibration | None, wanted: LoadSettings
+) -> CurvePoint:
     """The one point of the method that is wanted."""
-    method = METHODS[wanted.method]
-    setup = Setup((automaton,), {automaton: (math.inf,)}, {automaton: (PLAIN,)}, (0.0,))
+    method = METHODS[wanted.method or ""]
+
+    def distance() -> float:
+        return open_automaton(store, automaton).typical_distance
+
+    setup = Setup(
+        (automaton,), {automaton: (math.inf,)}, {automaton: (PLAIN,)}, (0.0,), distance=distance
+    )
     spec = next(iter(method.walks(setup)), None)
     if spec is None or (spec.stateless and not spec.searches):
         _refuse(wanted, "tau", "foss", "sigma")
@@ -115,6 +125,9 @@ def _calibrated(
 ) -> Calibrated:
     """What was found for the method; constants that are given win."""
     given: Json = {"lambda": wanted.lambda_, "temperature": wanted.knn_temperature}
+    if not method.learns:
+        _refuse(wanted, "lambda_", "knn_temperature")
+        return method.calibrate(None, setup)
     if kept is None or (method.name not in kept.found and None not in given.values()):
         return _given(
             method, replace(setup, weight=wanted.lambda_, temperature=wanted.knn_temperature)

@@ -17,7 +17,8 @@ from retomaton_dist.engine.token_scores import TokenScores
 from retomaton_dist.engine.walker import Rows
 from retomaton_dist.errors import BadInput
 from retomaton_dist.generation.drafts import DraftSource, TextStanding, Verified
-from retomaton_dist.generation.growth import Generator, Growth, Tokens
+from retomaton_dist.generation.generator import Generator, Tokens
+from retomaton_dist.generation.growth import Growth
 from retomaton_dist.generation.sampling import SamplingParams, choose, position_keys
 
 Decode = Callable[[Sequence[int]], str]

@@ -6,7 +6,6 @@ order, and only for texts that came to it: walks never go back.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,60 +15,24 @@ from torch import Tensor
 
 from retomaton_dist.automaton.lanes import Lanes
 from retomaton_dist.engine.lm_output import LMOutput, Normalised, normalise
-from retomaton_dist.engine.mixture import Mixtures, mixtures, temperatures_for
-from retomaton_dist.engine.retrieval import OpenRetrieval
+from retomaton_dist.engine.mixture import (
+    ExpertDistributions,
+    Mixtures,
+    candidates_of,
+    mixtures,
+    temperatures_for,
+)
+from retomaton_dist.engine.online import OnlineMixing
 from retomaton_dist.engine.scores import steps_since
 from retomaton_dist.engine.token_scores import TokenScores
 from retomaton_dist.engine.uniform import uniform
 from retomaton_dist.engine.walker import Rows, Walker
 from retomaton_dist.engine.walks import WalkResult
+from retomaton_dist.generation.generator import DOCUMENT, Generator, Tokens
+from retomaton_dist.generation.prompt_reading import PromptReading
 from retomaton_dist.generation.span_search import SearchNeed, SpanSearch
-from retomaton_dist.lm.stepper import Stepper
 from retomaton_dist.lm.text_rows import begin
 from retomaton_dist.methods.knnlm import RandomGate
-from retomaton_dist.methods.method import CurvePoint
-
-Tokens = NDArray[np.int32]
-
-# A text that grows is the only document there is: so it is walked alike alone or among others.
-DOCUMENT = 0
-
-
-@dataclass(frozen=True)
-class Generator:
-    """What makes texts grow: the model, and how a walk (if there is one) is mixed in.
-
-    `prefix` is the token that the model reads before a document, as in the corpus, or None.
-    """
-
-    stepper: Stepper
-    prefix: int | None
-    retrieval: OpenRetrieval | None
-    point: CurvePoint
-
-    def inputs(self, tokens: Tokens) -> Tokens:
-        """What the model reads of a text."""
-        if self.prefix is None:
-            return tokens
-        return np.concatenate([np.array([self.prefix], np.int32), tokens])
-
-    @property
-    def walks_prompts(self) -> bool:
-        """Whether the walk depends on what it came by."""
-        return self.point.spec is not None and not self.point.spec.stateless
-
-    def search(self, queries: NDArray[np.float16]) -> NDArray[np.int64]:
-        """The entries nearest to each query, as many as the walk takes."""
-        assert self.retrieval is not None
-        assert self.point.spec is not None
-        return self.retrieval.search(queries, self.retrieval.neighbours([self.point.spec]))
-
-    def gate(self, lm: LMOutput, positions: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Where the walk may search, at these positions of texts."""
-        if self.point.gate is None:
-            return np.ones(len(lm), np.bool_)
-        documents = np.full(len(lm), DOCUMENT, np.int32)
-        return self.point.gate(lm, documents, positions.astype(np.int32))
 
 
 class Growth:
@@ -90,7 +53,12 @@ class Growth:
         self.lengths, self.prompt_lengths = sizes.copy(), sizes
         self.scores = TokenScores.empty(len(prompts), most)
         inputs = [generator.inputs(prompt) for prompt in prompts]
-        self._rows, begun = begin(generator.stepper, inputs, every_query=generator.walks_prompts)
+        online = generator.online
+        self._weights = np.empty((len(prompts), 0)) if online is None else online.begin(len(sizes))
+        read = PromptReading(generator, self.tokens, sizes) if online else None
+        watch = None if read is None else read.see
+        every = generator.walks_prompts
+        self._rows, begun = begin(generator.stepper, inputs, every_query=every, watch=watch)
         self._walker: Walker | None = None
         # What came of the last step of each text's walk.
         self._searched = np.zeros(len(prompts), np.bool_)
@@ -98,7 +66,10 @@ class Growth:
         if generator.retrieval is not None and generator.point.spec is not None:
             specs = [generator.point.spec]
             self._walker = Walker(generator.retrieval, specs, len(prompts) * copies)
-            self._pass_prompts(self._walker, begun.queries)
+            self._pass_prompts(self._walker, begun.queries, read)
+        if online is not None and read is not None:
+            for weights, logs in zip(self._weights, read.columns(), strict=True):
+                online.follow_text(weights, logs)
         last = np.stack([found[-1] for found in begun.queries])
         rows = np.repeat(np.arange(len(prompts)), copies)
         self.select(rows)
@@ -139,7 +110,7 @@ class Growth:
         if len(rows) == len(self) and (rows == np.arange(len(rows))).all():
             return
         self.tokens, self.lengths = self.tokens[rows], self.lengths[rows]
-        self.prompt_lengths = self.prompt_lengths[rows]
+        self.prompt_lengths, self._weights = self.prompt_lengths[rows], self._weights[rows]
         self.scores = self.scores.at(rows)
         self._searched, self._matched = self._searched[rows], self._matched[rows]
         self._states = self._states[rows]
@@ -162,15 +133,23 @@ class Growth:
         queries, spans = self._span
         logits = (spans[:, place] if len(rows) == len(self) else spans[rows, place]).float()
         said, known = normalise(logits), logits.cpu().numpy()
-        mixing = self._generator.point.mixing
+        mixing, online = self._generator.point.mixing, self._generator.online
         spec, walker = self._generator.point.spec, self._walker
         lm = self._lm_output(rows, queries[rows, place], said)
-        if walker is None or spec is None:
-            nothing = WalkResult.empty((len(rows),), (1.0,))
-            return mixtures(mixing.log_shares(lm, nothing), known, said, None)
-        walked = self._walk(walker, rows, place, lm)
-        found = walker.distributions(spec, mixing.experts)
-        return mixtures(mixing.log_shares(lm, walked), known, said, found)
+        walked, candidates = WalkResult.empty((len(rows),), (1.0,)), None
+        if walker is not None and spec is not None:
+            walked = self._walk(walker, rows, place, lm)
+            candidates = walker.distributions(spec, candidates_of(mixing.experts))
+        models = self._generator.text
+        text = None if models is None else models.distributions(*self._texts(rows))
+        if online is None:
+            assert not isinstance(mixing, OnlineMixing)
+            shares, learned = mixing.shares(lm, walked), None
+        else:
+            learned = online.learned_shares(lm, walked)
+            shares = online.shares(self._weights[rows], learned, walked)
+        experts = ExpertDistributions(mixing.experts, candidates, text, learned)
+        return mixtures(shares, known, said, experts)
 
     def append(
         self, rows: Rows, tokens: Tokens, chosen: Mixtures, accepted: NDArray[np.bool_]
@@ -178,8 +157,15 @@ class Growth:
         """Let texts have the tokens that were chosen from these mixtures."""
         place = rows, self.made[rows]
         self.tokens[rows, self.lengths[rows]] = tokens
-        self.scores.put(place, **self.known(rows, tokens, chosen), accepted=accepted)
+        known = self.known(rows, tokens, chosen)
+        self.scores.put(place, **known, accepted=accepted)
         self.lengths[rows] += 1
+        online = self._generator.online
+        if online is not None:
+            weights = self._weights[rows]
+            p = chosen.experts.probabilities(tokens, np.exp(known["log_lm"]))
+            online.follow(weights, chosen.experts.learned, p)
+            self._weights[rows] = weights
 
     def known(self, rows: Rows, tokens: Tokens, chosen: Mixtures) -> dict[str, NDArray[Any]]:
         """What is known of tokens that are chosen from these mixtures; of what was drafted, not."""
@@ -204,6 +190,7 @@ class Growth:
         previous = self.tokens[rows, self.lengths[rows] - 1]
         if self._walker is not None:
             previous = np.where(self._walker.positions[rows] < 0, np.int32(-1), previous)
+        favourites, models = said.favourites.cpu().numpy().astype(np.int32), self._generator.text
         return LMOutput(
             queries,
             np.zeros(len(rows), np.int32),
@@ -211,8 +198,14 @@ class Growth:
             np.zeros(len(rows), np.float32),
             said.entropy.cpu().numpy(),
             said.confidence.cpu().numpy(),
-            said.favourites.cpu().numpy().astype(np.int32),
+            favourites,
+            None if models is None else models.output(*self._texts(rows), None, favourites),
         )
+
+    def _texts(self, rows: Rows) -> tuple[Tokens, Rows, Rows]:
+        """Where the tokens of texts are: an array of many, and the bounds of each."""
+        begins = rows * self.tokens.shape[1]
+        return self.tokens.ravel(), begins, begins + self.lengths[rows]
 
     def _walk(self, walker: Walker, rows: Rows, place: int, lm: LMOutput) -> WalkResult:
         """Take the walks of texts to their next positions."""
@@ -222,7 +215,7 @@ class Growth:
         gate = generator.gate(lm, walker.positions[rows] + 1)
         last = self.tokens[rows, self.lengths[rows] - 1]
         walker.step(rows, last, lm.queries, self._search.at(rows, place), gate)
-        grid = temperatures_for(generator.point.mixing)
+        grid = temperatures_for(generator.point.mixing.experts)
         walked = walker.results(grid)[generator.point.spec]
         self._searched[rows], self._matched[rows] = walked.searched, walked.matched
         self._states[rows] = walked.states
@@ -245,9 +238,11 @@ class Growth:
             self.searches += self._search.searches
         self._search = None
 
-    def _pass_prompts(self, walker: Walker, queries: list[NDArray[np.float16]]) -> None:
+    def _pass_prompts(
+        self, walker: Walker, queries: list[NDArray[np.float16]], read: PromptReading | None
+    ) -> None:
         """Take the walks to where the last positions of prompts are the next ones."""
-        lead = 1 if self._generator.prefix is None else 0
+        lead = self._generator.lead
         positions = self.lengths - lead
         if not self._generator.walks_prompts:
             for row, count in enumerate(positions):
@@ -264,7 +259,11 @@ class Growth:
             before = place - 1 + lead
             tokens = self.tokens[rows, before] if before >= 0 else np.full(len(rows), -1, np.int32)
             opened = np.ones(len(rows), np.bool_)
+            if read is not None:
+                opened = read.gate(rows, place)
             walker.step(rows, tokens, padded[rows, place], search.at(rows, place), opened)
+            if read is not None:
+                read.walked_to(walker, rows, place)
             need.note(len(rows), search.asked_at(place))
         self.searches += search.searches
 

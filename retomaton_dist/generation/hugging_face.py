@@ -21,7 +21,7 @@ from retomaton_dist.errors import BadInput
 from retomaton_dist.generation.decoding import Ending, GrownText
 from retomaton_dist.generation.drafting import Draft, drafting_for
 from retomaton_dist.generation.generate import GenerateRequest, Streamer, decode, streaming
-from retomaton_dist.generation.growth import Tokens
+from retomaton_dist.generation.generator import Tokens
 from retomaton_dist.generation.sampling import Floats, SamplingParams
 
 if TYPE_CHECKING:

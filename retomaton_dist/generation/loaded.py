@@ -11,13 +11,17 @@ from numpy.typing import NDArray
 
 from retomaton_dist.automaton.suffixes import Suffixes
 from retomaton_dist.calibration.calibration import Calibration, calibration_names
+from retomaton_dist.engine.mixture import TextExpert
 from retomaton_dist.engine.retrieval import Retrieval
 from retomaton_dist.engine.store_parts import (
+    COMPILE,
     batch_tokens,
     check_sigmas,
     check_tokenizer,
     choose_automata,
+    device_of,
     store_model,
+    windows_of,
 )
 from retomaton_dist.engine.token_scores import TokenScores
 from retomaton_dist.errors import BadInput
@@ -32,7 +36,7 @@ from retomaton_dist.generation.generate import (
     generate,
     generator_of,
 )
-from retomaton_dist.generation.growth import Generator
+from retomaton_dist.generation.generator import Generator
 from retomaton_dist.generation.hugging_face import CustomGenerate, custom_generate
 from retomaton_dist.generation.sampling import SamplingParams
 from retomaton_dist.generation.score import Scorable, score
@@ -55,7 +59,8 @@ class RetomatonLM:
 
     `point` says how: its `spec` is the walk (None: no walk), its `mixing` gives p, and its `gate`
     says where a walk that forgets may search. `calibration` is the name of what it was chosen by,
-    None if constants were given. Documents begin and windows slide as in the store's corpus.
+    None if there was none. Documents begin and windows slide as in the store's corpus: the model
+    reads `context` tokens at once at most, in windows that begin `stride` tokens apart.
     """
 
     store: Store
@@ -65,23 +70,13 @@ class RetomatonLM:
     retrieval: Retrieval
     point: CurvePoint
     calibration: str | None
+    context: int
+    stride: int
 
     @property
     def method(self) -> str:
         """The name of its method."""
         return self.point.method
-
-    @property
-    def context(self) -> int:
-        """How many tokens the model reads at once at most."""
-        context: int = self.store.stage("extract").config["context"]
-        return context
-
-    @property
-    def stride(self) -> int:
-        """How far apart the windows of a long document begin."""
-        stride: int = self.store.stage("extract").config["stride"]
-        return stride
 
     @property
     def batch_tokens(self) -> int:
@@ -179,10 +174,11 @@ class RetomatonLM:
 def load(store: str | Path, **settings: Any) -> RetomatonLM:
     """Load a store as a language model; keywords are the flags of `retomaton score`.
 
-    The walk is by `tau`, or by the tau that saves the fraction `foss` of the searches on the
-    calibration text; by default what the calibration was made for. `calibration` is the newest by
-    default; without any, `lambda_` and `knn_temperature` must be given, for a method without a
-    network.
+    By default the LM is mixed with all that the store has and that needs no search, by weights that
+    follow the text: no calibration is needed. Methods that were calibrated walk by `tau`, or by the
+    tau that saves the fraction `foss` of the searches on the calibration text; by default what the
+    calibration was made for. `calibration` is the newest by default; without any, `lambda_` and
+    `knn_temperature` must be given, for a method without a network.
     """
     (chosen,) = split_keywords((LoadSettings,), settings)
     return load_with(store, chosen)
@@ -190,40 +186,60 @@ def load(store: str | Path, **settings: Any) -> RetomatonLM:
 
 def load_with(store: str | Path, wanted: LoadSettings) -> RetomatonLM:
     """Load a store as the settings say."""
-    if wanted.method not in METHODS:
-        raise BadInput(f"method {wanted.method!r}: choose from {', '.join(METHODS)}")
     opened = Store.open(Path(store).resolve())
-    kept = _calibration(opened, wanted)
-    name = choose_automata(wanted.automaton, opened)[0]
-    if kept is not None and wanted.automaton is None:
-        name = kept.automata[0]
-    point = choose_point(name, kept, wanted)
-    retrieval = _retrieval(opened, name, kept, point, wanted.threads)
+    name = wanted.method or default_method(opened, wanted)
+    if name not in METHODS:
+        raise BadInput(f"method {name!r}: choose from {', '.join(METHODS)}")
+    method, wanted = METHODS[name], replace(wanted, method=name)
+    kept, automaton = _calibration(opened, wanted), ""
+    if method.is_walk:
+        automaton = choose_automata(wanted.automaton, opened)[0]
+        if kept is not None and wanted.automaton is None:
+            automaton = kept.automata[0]
+    point = choose_point(opened, automaton, kept, wanted)
+    retrieval = _retrieval(opened, automaton, kept, point, wanted.threads)
     outlined, tokenizer = store_model(
         opened, wanted.model, wanted.device, trust_remote_code=wanted.trust_remote_code
     )
     check_tokenizer(opened, outlined.spec.identity)
-    lm = LanguageModel.load(
-        outlined.spec, wanted.device or opened.stage("extract").config["device"]
-    )
+    lm = LanguageModel.load(outlined.spec, device_of(opened, wanted.device))
     found = kept.name if kept else None
-    return RetomatonLM(opened, outlined.spec, lm, tokenizer, retrieval, point, found)
+    windows = windows_of(opened, outlined)
+    return RetomatonLM(opened, outlined.spec, lm, tokenizer, retrieval, point, found, *windows)
+
+
+def default_method(store: Store, wanted: LoadSettings) -> str:
+    """The strongest mixture that needs no search: with what the store has, and what it learned."""
+    names = [wanted.calibration] if wanted.calibration else calibration_names(store)[-1:]
+    learned = Calibration.open(store, names[0]).found if names else {}
+    if store.is_done(f"ngram/{NAME}"):
+        walks = any(name.startswith(COMPILE) for name in store.manifest.stages)
+        begin = "retomaton+suffix" if walks and store.is_done(f"suffix/{NAME}") else "lm"
+        name = f"{begin}+ngram+cache"
+        return f"{name}+lambda" if f"{name}+lambda" in learned else name
+    if "retomaton+lambda" in learned:
+        return "retomaton+lambda"
+    raise BadInput(
+        f"{store.path} has no n-gram model to mix in: make it with `retomaton suffix {store.path}` "
+        f"and `retomaton ngram {store.path}`, or name another --method"
+    )
 
 
 def _calibration(store: Store, wanted: LoadSettings) -> Calibration | None:
-    """The calibration that was named, else the newest; the LM alone needs none."""
-    names = calibration_names(store)
+    """The calibration that was named, else the newest; what learns nothing needs none."""
     if wanted.calibration is not None:
         return Calibration.open(store, wanted.calibration)
-    if wanted.method == "lm":
+    names, method = calibration_names(store), METHODS[wanted.method or ""]
+    if not method.learns and wanted.foss is None:
         return None
     if names:
         return Calibration.open(store, names[-1])
-    if wanted.lambda_ is None or wanted.knn_temperature is None:
+    if method.learns and (wanted.lambda_ is None or wanted.knn_temperature is None):
         raise BadInput(
             f"{store.path} has no calibration: make one with `retomaton calibrate {store.path} "
             f"--on TEXT`, or choose a method without a network and give --lambda and "
-            f"--knn-temperature (in Python: lambda_ and knn_temperature)"
+            f"--knn-temperature (in Python: lambda_ and knn_temperature), or one that needs none, "
+            f"such as lm+ngram+cache"
         )
     return None
 
@@ -235,6 +251,9 @@ def _retrieval(
     spec = point.spec
     index = kept.index if kept else NAME
     suffixes = kept.suffixes if kept else NAME
+    experts = point.mixing.experts
+    if TextExpert.NGRAM in experts:
+        store.stage(f"ngram/{NAME}")
     searches, looks_up = (spec.searches, spec.looks_up) if spec else (False, False)
     if searches:
         store.stage(f"index/{index or NAME}")
@@ -242,11 +261,13 @@ def _retrieval(
         check_sigmas(store, suffixes or NAME, (spec.sigma,))
     return Retrieval(
         store.path,
-        (automaton,),
+        (automaton,) if automaton else (),
         (index or NAME) if searches else None,
         (suffixes or NAME) if looks_up else None,
         kept.parameters if kept else None,
         served=False,
         settings=kept.walk if kept else PRESETS[PRESET],
         threads=threads,
+        ngrams=NAME if TextExpert.NGRAM in experts else None,
+        cache=TextExpert.CACHE in experts,
     )

@@ -78,17 +78,35 @@ def most_probable(
     tokens: NDArray[np.int32],
     extra: Floats,
     counts: NDArray[np.int64],
+    base: Floats,
     chosen: NDArray[np.int32],
 ) -> None:
     """Fill in the most probable token: the LM's favourite, or one that something is added to."""
+    added = np.zeros(base.shape[1])
     for i in range(shares.shape[0]):
-        token = favourites[i]
+        token: Whole = favourites[i]
         most = shares[i] * math.exp(np.float64(logits[i, token]) - normals[i])
+        if base.shape[1] == 0:
+            for j in range(counts[i]):
+                other = np.int64(tokens[i, j])
+                p = shares[i] * math.exp(np.float64(logits[i, other]) - normals[i]) + extra[i, j]
+                if p > most or (p == most and other < token):
+                    most, token = p, other
+            chosen[i] = token
+            continue
+        added[:] = base[i]
         for j in range(counts[i]):
-            other = np.int64(tokens[i, j])
-            p = shares[i] * math.exp(np.float64(logits[i, other]) - normals[i]) + extra[i, j]
-            if p > most or (p == most and other < token):
-                most, token = p, other
+            added[tokens[i, j]] += extra[i, j]
+        most += added[token]
+        # One of its two parts must have half of what the most probable token has.
+        least = np.inf
+        if shares[i] > 0.0:
+            least = normals[i] + math.log(most / (2.0 * shares[i]))
+        for word in range(base.shape[1]):
+            if logits[i, word] >= least or added[word] >= most / 2.0:
+                p = shares[i] * math.exp(np.float64(logits[i, word]) - normals[i]) + added[word]
+                if p > most or (p == most and word < token):
+                    most, token = p, word
         chosen[i] = token
 
 
@@ -104,7 +122,9 @@ def choose(
     """
     chosen = np.empty(len(mixtures.shares), np.int32)
     if not choosing.do_sample and before is None:
-        most_probable(*mixtures, chosen)
+        lm = mixtures.shares, mixtures.logits, mixtures.normals, mixtures.favourites
+        added = mixtures.tokens, mixtures.extra, mixtures.counts, mixtures.base
+        most_probable(*lm, *added, chosen)
         return chosen
     for row, weight in enumerate(mixtures.dense()):
         if before is not None:

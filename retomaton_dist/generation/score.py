@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from retomaton_dist.engine.block_scores import BlockScorer, Pass
-from retomaton_dist.engine.mixture import log_target, temperatures_for
+from retomaton_dist.engine.mixture import Floats, temperatures_for
+from retomaton_dist.engine.online import OnlineMixing, log_target
 from retomaton_dist.engine.text_reader import DocumentBlock, TextReader, blocks
 from retomaton_dist.engine.token_scores import TokenScores
 from retomaton_dist.engine.walks import WalkResult
@@ -42,7 +43,7 @@ def score(lm: "RetomatonLM", texts: Sequence[Scorable]) -> list[TokenScores]:
     corpus = tokenised(lm, texts)
     specs = () if lm.point.spec is None else (lm.point.spec,)
     chosen = Pass("score", specs, live=True, gate=lm.point.gate)
-    temperatures = temperatures_for(lm.point.mixing)
+    temperatures = temperatures_for(lm.point.mixing.experts)
     scorer = BlockScorer(reader_of(lm, corpus), lm.retrieval, chosen, temperatures)
     found: dict[int, TokenScores] = {}
     for block in blocks(range(len(texts)), corpus.lengths):
@@ -80,10 +81,19 @@ def _scored(
         int(number): TokenScores.empty(int(length))
         for number, length in zip(block.documents, block.lengths, strict=True)
     }
+    mixing = lm.point.mixing
+    columns: dict[int, list[Floats]] = {}
     for part in scorer.score(block):
         nothing = WalkResult.empty((len(part.lm),), temperatures)
         walked = nothing if lm.point.spec is None else part.walks[lm.point.spec]
-        log_p = log_target(lm.point.mixing, part.lm, walked)
+        if isinstance(mixing, OnlineMixing):
+            # Weights follow a whole document: it is mixed when all of it was read.
+            logs, log_p = mixing.log_columns(part.lm, walked), np.zeros(len(part.lm))
+            for span in part.slab.spans:
+                rows = slice(span.row, span.row + span.last - span.first)
+                columns.setdefault(span.document, []).append(logs[rows])
+        else:
+            log_p = log_target(mixing, part.lm, walked, part.places[0])
         for span in part.slab.spans:
             rows = slice(span.row, span.row + span.last - span.first)
             room[span.document].put(
@@ -95,4 +105,8 @@ def _scored(
                 matched=walked.matched[rows],
                 states=walked.states[rows],
             )
+    if isinstance(mixing, OnlineMixing):
+        for document, parts in columns.items():
+            whole = np.concatenate(parts)
+            room[document].log_p[:] = mixing.log_mixed(whole, np.zeros(len(whole), np.int32))
     return room

@@ -15,7 +15,7 @@ from retomaton_dist.automaton.lanes import Walk
 from retomaton_dist.engine.lm_output import LMOutput
 from retomaton_dist.engine.walker import Rows, Walker
 from retomaton_dist.engine.walks import WalkSpec
-from retomaton_dist.generation.growth import Generator
+from retomaton_dist.generation.generator import Generator
 from retomaton_dist.generation.score import reader_of, tokenised
 from retomaton_dist.lm.model_reader import Span
 from retomaton_dist.storage.corpus import Corpus

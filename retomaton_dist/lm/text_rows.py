@@ -5,7 +5,7 @@ window that reaches it. So where a row's next position falls to the next window,
 row is made anew from the window's start.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -20,8 +20,12 @@ from retomaton_dist.lm.windows import batches, document_windows, yielding_window
 Tokens = NDArray[np.int32]
 Queries = NDArray[np.float16]
 
-# Tokens of one forward pass over the beginnings of texts.
+# Tokens of one forward pass over the beginnings of texts, and logits if all of them are wanted.
 BATCH_TOKENS = 8192
+BATCH_LOGITS = 1 << 27
+
+WatchLogits = Callable[[int, int, Tensor], None]
+"""Is given a row, a position of it, and the logits of the positions from there on."""
 
 
 class Stepped(NamedTuple):
@@ -42,11 +46,18 @@ class PromptOutput(NamedTuple):
 
 
 def begin(
-    stepper: Stepper, documents: Sequence[Tokens], *, every_query: bool
+    stepper: Stepper,
+    documents: Sequence[Tokens],
+    *,
+    every_query: bool,
+    watch: WatchLogits | None = None,
 ) -> tuple["GrowingRows", PromptOutput]:
-    """Read the inputs of documents, one or more each; return the rows that go on."""
+    """Read the inputs of documents, one or more each; return the rows that go on.
+
+    `watch` sees the logits of all positions, each once.
+    """
     rows = GrowingRows(stepper, documents)
-    return rows, rows.read_beginnings(every_query=every_query)
+    return rows, rows.read_beginnings(every_query=every_query, watch=watch)
 
 
 class GrowingRows:
@@ -69,21 +80,29 @@ class GrowingRows:
         room: Rows = self._windows(self.lengths) + self._stepper.context - self.lengths
         return room
 
-    def read_beginnings(self, *, every_query: bool) -> PromptOutput:
+    def read_beginnings(self, *, every_query: bool, watch: WatchLogits | None) -> PromptOutput:
         """Fill the cache with the last window of every row; see `begin`."""
-        sizes = self.lengths - self._starts
+        sizes, most = self.lengths - self._starts, BATCH_TOKENS
+        if watch is not None:
+            most = max(1, min(most, BATCH_LOGITS // self._stepper.lm.vocabulary))
         queries: list[Queries] = [np.empty((0, 0), np.float16)] * len(self)
         logits: list[Tensor | None] = [None] * len(self)
-        for group in batches(sizes.tolist(), BATCH_TOKENS):
+        for group in batches(sizes.tolist(), most):
             rows = None if len(group) == len(self) else group
             order = np.arange(len(self)) if rows is None else group
-            keys, ends = self._beginnings(rows, order, sizes[order])
+            keys, made, last = self._beginnings(rows, order, sizes[order], watch is not None)
             for place, row in enumerate(order):
                 first = 0 if every_query else sizes[row] - 1
                 queries[row] = _rounded(keys[place, first : sizes[row]])
-                logits[row] = ends[place]
-        if every_query:
-            queries = [self._all_queries(row, last) for row, last in enumerate(queries)]
+                logits[row] = made[place, last[place]].clone()
+                if watch is not None:
+                    fresh = self._fresh(row)
+                    watch(row, self._starts[row] + fresh, made[place, fresh : sizes[row]])
+        if every_query or watch is not None:
+            for row in range(len(self)):
+                before = self._earlier(row, watch)
+                if every_query and before:
+                    queries[row] = np.concatenate([*before, queries[row][self._fresh(row) :]])
         return PromptOutput(queries, torch.stack([row for row in logits if row is not None]))
 
     def extend(self, tokens: NDArray[np.int64], counts: Rows) -> Stepped:
@@ -140,28 +159,40 @@ class GrowingRows:
         keys, logits = self._read(rows, tokens, np.zeros(len(rows), np.int64), most)
         return keys[:, base:], logits
 
-    def _beginnings(self, rows: Rows | None, order: Rows, sizes: Rows) -> tuple[Tensor, Tensor]:
-        """Keys of the last windows of rows, and the logits of their last positions."""
+    def _beginnings(
+        self, rows: Rows | None, order: Rows, sizes: Rows, every_logit: bool
+    ) -> tuple[Tensor, Tensor, Rows]:
+        """Keys and logits of the last windows of rows, and which are those of the last positions.
+
+        Other positions' logits are left out unless they are wanted.
+        """
         tokens = np.zeros((len(order), int(sizes.max())), np.int64)
         for place, row in enumerate(order):
             tokens[place, : sizes[place]] = self._inputs[row, self._starts[row] : self.lengths[row]]
         ends, where = np.unique(sizes - 1, return_inverse=True)
-        keys, logits = self._read(rows, tokens, np.zeros(len(order), np.int64), ends)
-        return keys, logits[np.arange(len(order)), where]
+        columns = np.zeros(len(order), np.int64)
+        keys, logits = self._read(rows, tokens, columns, None if every_logit else ends)
+        return keys, logits, sizes - 1 if every_logit else where
 
-    def _all_queries(self, row: int, last: Queries) -> Queries:
-        """The queries of all positions, of which `last` are those of the last window."""
-        stepper, length, start = self._stepper, int(self.lengths[row]), int(self._starts[row])
-        if start == 0:
-            return last
-        sizes = stepper.context, stepper.stride
-        earlier = document_windows(row, length, *sizes, 0, start + stepper.context - stepper.stride)
-        parts = []
-        for window in earlier:
+    def _fresh(self, row: int) -> int:
+        """How many positions of a row's window an earlier one has yielded."""
+        return self._stepper.context - self._stepper.stride if self._starts[row] else 0
+
+    def _earlier(self, row: int, watch: WatchLogits | None) -> list[Queries]:
+        """The queries of the positions that windows before a row's own yield."""
+        stepper, start = self._stepper, int(self._starts[row])
+        sizes, parts = (stepper.context, stepper.stride), []
+        last = start + self._fresh(row)
+        for window in document_windows(row, int(self.lengths[row]), *sizes, 0, last):
             inputs = self._inputs[row, window.start : window.last].astype(np.int64)
-            keys = stepper.lm.keys(torch.from_numpy(inputs[None]))
+            ids = torch.from_numpy(inputs[None])
+            if watch is None:
+                keys = stepper.lm.keys(ids)
+            else:
+                keys, logits = stepper.lm.keys_and_logits(ids)
+                watch(row, window.start + window.keep, logits[0, window.keep :])
             parts.append(_rounded(keys[0, window.keep :]))
-        return np.concatenate([*parts, last[stepper.context - stepper.stride :]])
+        return parts
 
     def _read(
         self, rows: Rows | None, tokens: NDArray[np.int64], columns: Rows, keep: Rows | int | None

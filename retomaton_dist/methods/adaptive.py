@@ -22,7 +22,7 @@ from retomaton_dist.engine.mixture import (
     Floats,
     LMFeatures,
     log_experts,
-    trusting_the_lm,
+    without_candidates,
 )
 from retomaton_dist.engine.scores import Scores
 from retomaton_dist.engine.walks import WalkResult, WalkSpec, stateless_walk
@@ -86,10 +86,10 @@ class AdaptiveMixing:
         """Those of its bases."""
         return self.bases.experts()
 
-    def log_shares(self, lm: LMFeatures, walked: WalkResult) -> Floats:
+    def shares(self, lm: LMFeatures, walked: WalkResult) -> Floats:
         """As the network trusts them."""
         known = features(lm, walked, self.bases.plain.temperature, self.suffixes)
-        return trusting_the_lm(self.network.log_shares(known), walked)
+        return without_candidates(np.exp(self.network.log_shares(known)), self.experts, walked)
 
 
 class LearnedMixing(Method):
@@ -232,6 +232,28 @@ class KnnLmLambda(LearnedMixing):
         for fraction in setup.fractions:
             facts = {**self.shown(spec), "fraction": fraction}
             yield CurvePoint(self.name, spec, mixing, random_gate(fraction), facts, WIDE)
+
+
+class SuffixAloneLambda(KnnLmLambda):
+    """The same network over what suffixes find alone, without a walk and without a search."""
+
+    name = "suffix+lambda"
+    baseline = "suffix"
+    uses_suffixes = True
+    searching = Searching.NEVER
+
+    def groups(self, setup: Setup) -> Mapping[str, Sequence[WalkSpec]]:
+        """The stateless walk that never searches."""
+        return {KNNLM: [stateless_walk(setup.automata[0], sigma=0.0)]}
+
+    def searched_most(self, setup: Setup, name: str) -> WalkSpec:  # noqa: ARG002 - the contract's
+        """There is only one."""
+        return stateless_walk(setup.automata[0], sigma=0.0)
+
+    def points(self, setup: Setup, calibrated: Calibrated) -> Iterator[CurvePoint]:
+        """One point: all searches are saved."""
+        spec = self.searched_most(setup, KNNLM)
+        yield CurvePoint(self.name, spec, self.mixing(calibrated, KNNLM), facts=self.shown(spec))
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from retomaton_dist.automaton.sums import log_automaton
 from retomaton_dist.engine.lm_output import LMOutput
-from retomaton_dist.engine.mixture import Candidates, Floats, LMFeatures, trusting_the_lm
+from retomaton_dist.engine.mixture import Candidates, Floats, LMFeatures, without_candidates
 from retomaton_dist.engine.scores import Scores
 from retomaton_dist.engine.walks import WalkResult, WalkSpec, stateless_walk
 from retomaton_dist.errors import BadInput
@@ -48,9 +48,10 @@ class AdaptRetMixing:
         """One, in which pointers weigh nothing more."""
         return (Candidates(self.temperature, 1.0),)
 
-    def log_shares(self, lm: LMFeatures, walked: WalkResult) -> Floats:
+    def shares(self, lm: LMFeatures, walked: WalkResult) -> Floats:
         """As the network trusts them."""
-        return trusting_the_lm(self.network.log_shares(lm.whole()), walked)
+        shares = np.exp(self.network.log_shares(lm.whole()))
+        return without_candidates(shares, self.experts, walked)
 
 
 class AdaptRet(Method):

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from retomaton_dist.automaton.sums import interpolate, log_automaton
-from retomaton_dist.engine.mixture import Candidates, Floats, LMFeatures, trusting_the_lm
+from retomaton_dist.engine.mixture import Candidates, Floats, LMFeatures, without_candidates
 from retomaton_dist.engine.scores import Scores
 from retomaton_dist.engine.walks import WalkResult, WalkSpec
 from retomaton_dist.errors import BadInput
@@ -44,12 +44,11 @@ class ConstantMixing:
         """One."""
         return (Candidates(self.constants.temperature, self.constants.pointer_weight),)
 
-    def log_shares(self, lm: LMFeatures, walked: WalkResult) -> Floats:  # noqa: ARG002 - the contract's
+    def shares(self, lm: LMFeatures, walked: WalkResult) -> Floats:  # noqa: ARG002 - the contract's
         """1 - lambda and lambda."""
-        weight = np.float64(self.constants.weight)
-        with np.errstate(divide="ignore"):
-            shares = np.array([np.log1p(-weight), np.log(weight)])
-        return trusting_the_lm(np.tile(shares, (len(walked.nearest), 1)), walked)
+        shares = np.array([1.0 - self.constants.weight, self.constants.weight])
+        tiled = np.tile(shares, (len(walked.nearest), 1))
+        return without_candidates(tiled, self.experts, walked)
 
 
 def find_constants(

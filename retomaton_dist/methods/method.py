@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 
 from numpy.typing import NDArray
 
-from retomaton_dist.engine.mixture import Mixing
+from retomaton_dist.engine.mixture import Mixing, TextExpert
+from retomaton_dist.engine.online import OnlineMixing
 from retomaton_dist.engine.scores import Scores
 from retomaton_dist.engine.walks import Gate, WalkSpec
 from retomaton_dist.methods.token_statistics import TokenStatistics
@@ -56,6 +57,10 @@ def _no_statistics() -> TokenStatistics:
     raise AssertionError("this setup knows no corpus")
 
 
+def _no_distance() -> float:
+    raise AssertionError("this setup knows no automaton")
+
+
 @dataclass(frozen=True)
 class Setup:
     """What all methods are evaluated with.
@@ -63,7 +68,7 @@ class Setup:
     The first automaton is the main one. `taus` are for walks that always search to restart,
     `restarts` for those that may look up suffixes. `weight` and `temperature` are None where they
     are to be calibrated. `statistics` counts the corpus's tokens, which takes a while: only who
-    learns from them asks.
+    learns from them asks. `distance` is what two entries drawn at random have.
     """
 
     automata: tuple[str, ...]
@@ -74,6 +79,7 @@ class Setup:
     temperature: float | None = None
     pointer_weight: float = 1.0
     statistics: Callable[[], TokenStatistics] = _no_statistics
+    distance: Callable[[], float] = _no_distance
 
 
 @dataclass(frozen=True)
@@ -104,7 +110,7 @@ class CurvePoint:
 
     method: str
     spec: WalkSpec | None
-    mixing: Mixing
+    mixing: Mixing | OnlineMixing
     gate: Gate | None = None
     facts: Json = field(default_factory=dict)
     searches_as: str | None = None
@@ -130,6 +136,10 @@ class Method(ABC):
     uses_queries = False
     uses_suffixes = False
     searching = Searching.ANYHOW
+    learns = True
+    """Whether it finds anything on held-out text."""
+    text: tuple[TextExpert, ...] = ()
+    """The models of text alone that it mixes in."""
 
     @abstractmethod
     def walks(self, setup: Setup) -> Sequence[WalkSpec]:
@@ -142,6 +152,12 @@ class Method(ABC):
     @abstractmethod
     def calibrate(self, scores: Scores | None, setup: Setup) -> Calibrated:
         """Find the constants on the calibration text; None if everything was given."""
+
+    @property
+    def is_walk(self) -> bool:
+        """Whether it needs an automaton, if only for its codec."""
+        setup = Setup(("any",), {"any": (math.inf,)}, {"any": (Restart(math.inf, 0.0),)})
+        return bool(self.walks(setup))
 
     @abstractmethod
     def points(self, setup: Setup, calibrated: Calibrated) -> Iterator[CurvePoint]:

@@ -1,13 +1,24 @@
 """All methods by name: to add one, write its file and enter it here."""
 
+from retomaton_dist.engine.mixture import TextExpert
 from retomaton_dist.errors import BadInput
-from retomaton_dist.methods.adaptive import AdaptiveLambda, KnnLmLambda, SuffixLambda
+from retomaton_dist.methods.adaptive import (
+    AdaptiveLambda,
+    KnnLmLambda,
+    SuffixAloneLambda,
+    SuffixLambda,
+)
 from retomaton_dist.methods.adaptret import AdaptRet
 from retomaton_dist.methods.knnlm import KnnLm, KnnLmWide
-from retomaton_dist.methods.lm import Lm
+from retomaton_dist.methods.lm import Lm, Ngram
 from retomaton_dist.methods.method import Method
+from retomaton_dist.methods.online import Online, OnlineLambda
 from retomaton_dist.methods.retomaton import PointerWeight, Retomaton
 from retomaton_dist.methods.suffix import RestartAtRandom, RestartBySuffix, Suffix
+
+NGRAM, CACHE = TextExpert.NGRAM, TextExpert.CACHE
+BOTH = NGRAM, CACHE
+WITHOUT_WALK = "lm+ngram+cache"
 
 METHODS: dict[str, Method] = {
     method.name: method
@@ -18,12 +29,26 @@ METHODS: dict[str, Method] = {
         KnnLmLambda(),
         AdaptRet(),
         Suffix(),
+        SuffixAloneLambda(),
         Retomaton(),
         PointerWeight(),
         AdaptiveLambda(),
         RestartBySuffix(),
         RestartAtRandom(),
         SuffixLambda(),
+        Ngram(),
+        Online(Lm(), (CACHE,), "lm"),
+        Online(Lm(), (NGRAM,), "lm"),
+        Online(Lm(), BOTH, "lm+cache"),
+        Online(KnnLmWide(), BOTH, WITHOUT_WALK),
+        Online(Suffix(), BOTH, WITHOUT_WALK),
+        Online(Retomaton(), BOTH, "knnlm+ngram+cache"),
+        Online(RestartBySuffix(), BOTH, "suffix+ngram+cache"),
+        OnlineLambda(Lm(), BOTH, WITHOUT_WALK),
+        OnlineLambda(KnnLmWide(), BOTH, WITHOUT_WALK),
+        OnlineLambda(Suffix(), BOTH, WITHOUT_WALK),
+        OnlineLambda(Retomaton(), BOTH, "knnlm+ngram+cache"),
+        OnlineLambda(RestartBySuffix(), BOTH, "suffix+ngram+cache"),
     )
 }
 

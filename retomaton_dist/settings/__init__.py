@@ -14,6 +14,8 @@ from retomaton_dist.settings.build import (
     ExtractSettings,
     IndexSettings,
     ModelSettings,
+    NgramSettings,
+    PartsSettings,
     SuffixSettings,
     TokenizeSettings,
 )
@@ -45,6 +47,8 @@ __all__ = [
     "IndexSettings",
     "LoadSettings",
     "ModelSettings",
+    "NgramSettings",
+    "PartsSettings",
     "PlanSettings",
     "ReportSettings",
     "ReproduceSettings",

@@ -179,11 +179,43 @@ class SuffixSettings(Settings):
     unit_entries: int = option("entries that a unit sorts in memory", 1 << 21, least=1)
 
 
+@dataclass(frozen=True, kw_only=True)
+class NgramSettings(Settings):
+    """How the n-gram model is counted."""
+
+    name: str = option("of the n-gram model; several may coexist", "default", names=True)
+    suffixes: str = option("the suffix index that it is counted over", "default", names=True)
+    order: int | None = option(
+        "length n of the longest n-grams; auto: 5, or what the suffix index allows: one more than "
+        "its longest context",
+        None,
+        least=2,
+        most=65,
+    )
+    unit_entries: int = option("entries that a unit counts", 1 << 21, least=1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PartsSettings(Settings):
+    """Which parts of a store are built."""
+
+    no_keys: bool = option(
+        "only what comes of the tokens: suffix index, n-gram model, statistics. The model is not "
+        "run, and only its tokenizer is needed",
+        False,
+    )
+
+
 @dataclass(frozen=True)
 class BuildSettings:
     """The groups of settings that say how a store, or a part of it, is built, and by whom."""
 
     groups: tuple[Settings, ...]
+
+    @property
+    def with_keys(self) -> bool:
+        """Whether keys are made, and what comes of them."""
+        return not any(isinstance(part, PartsSettings) and part.no_keys for part in self.groups)
 
     def of(self, kind: type[Group]) -> Group:
         """The group of this kind."""

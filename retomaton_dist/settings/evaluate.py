@@ -106,6 +106,7 @@ class StoreUseSettings(Settings):
         False,
     )
     suffixes: str = option("the suffix index", "default", names=True)
+    ngrams: str = option("the n-gram model", "default", names=True)
     parameters: str | None = option("of the search, such as nprobe=64", None, shown="the index's")
     model: str | None = option("where the store's model now lies", None, shown="where it was")
     device: str | None = option("auto: as the store's keys", None, choices=("cpu", "cuda"))

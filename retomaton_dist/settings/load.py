@@ -11,7 +11,11 @@ from retomaton_dist.settings.option import Settings, option
 class LoadSettings(Settings):
     """Which method of the store, with which calibration and thresholds."""
 
-    method: str = option("as in `eval`: lm, knnlm, retomaton, ...", "retomaton+lambda")
+    method: str | None = option(
+        "as in `eval`: lm, knnlm, retomaton, ...",
+        None,
+        shown="the LM mixed with all that the store has and that needs no search",
+    )
     automaton: str | None = option("name of a compiled automaton", None, shown="the main one")
     calibration: str | None = option(
         "name of a calibration of the store", None, names=True, shown="the newest"

@@ -22,6 +22,8 @@ from retomaton_dist.settings.build import (
     ClusterSettings,
     CorpusSettings,
     ModelSettings,
+    PartsSettings,
+    SuffixSettings,
 )
 from retomaton_dist.settings.evaluate import (
     PRESETS,
@@ -46,6 +48,7 @@ GROUPS: dict[str, type[Any]] = {
     "corpus": CorpusSettings,
     "model": ModelSettings,
     **{stage.name: stage.settings for stage in STAGES if stage.settings},
+    "parts": PartsSettings,
     "calibrate": CalibrateSettings,
     "evaluate": EvaluateSettings,
     "walk": WalkSettings,
@@ -63,7 +66,7 @@ TOP_LEVEL = ("store",)
 # No setting is as large; Python does not even print numbers of thousands of digits.
 BEYOND = 1 << 64
 # The groups that `build` has flags for; the stages after extraction have a table each.
-FLAGGED = next(stage.groups for stage in STAGES if stage.name == "extract")
+FLAGGED = (*next(stage.groups for stage in STAGES if stage.name == "extract"), "parts")
 TABLES = tuple(stage.name for stage in STAGES if stage.settings and not stage.from_text)
 
 
@@ -135,13 +138,15 @@ def with_tables(groups: Sequence[Any], tables: Mapping[str, Any]) -> BuildSettin
     """The groups that `build` has flags for, with the tables of the stages after extraction.
 
     Any table may be missing; others are ignored. What is compiled is the clustering that the build
-    makes, unless [compile] names another.
+    makes, unless [compile] names another; n-grams are counted over its suffix index likewise.
     """
     given = {
         name: checked_table(tables.get(name, {}), GROUPS[name], f"[{name}]") for name in TABLES
     }
     cluster: ClusterSettings = _made("cluster", given["cluster"])
+    suffix: SuffixSettings = _made("suffix", given["suffix"])
     given["compile"] = {"states": cluster.clustering, **given["compile"]}
+    given["ngram"] = {"suffixes": suffix.name, **given["ngram"]}
     return BuildSettings((*groups, *(_made(name, given[name]) for name in TABLES)))
 
 

@@ -12,6 +12,7 @@ from retomaton_dist.settings.build import (
     CompileSettings,
     ExtractSettings,
     IndexSettings,
+    NgramSettings,
     SuffixSettings,
     TokenizeSettings,
 )
@@ -207,6 +208,25 @@ STAGES: tuple[DeclaredStage, ...] = (
         settings=SuffixSettings,
         named="name",
         line="{entries:,} entries by up to {longest} tokens before them, "
+        "{bytes_per_entry:.1f} bytes per entry",
+    ),
+    DeclaredStage(
+        name="ngram",
+        summary="Count what follows the corpus's contexts: an n-gram model (Kneser-Ney).",
+        examples="""
+        n-grams of up to 5 tokens, over the index that `retomaton suffix law.store` made:
+          retomaton ngram law.store
+
+        longer ones, beside the first:
+          retomaton ngram law.store --order 8 --name long
+
+        killed? the same command again does only what is missing.
+        """,
+        code="retomaton_dist.stages.ngram:NgramStage",
+        folder="ngrams",
+        settings=NgramSettings,
+        named="name",
+        line="n-grams of up to {order} tokens over {entries:,} entries, "
         "{bytes_per_entry:.1f} bytes per entry",
     ),
     DeclaredStage(

@@ -21,6 +21,7 @@ from retomaton_dist.settings.stages import STAGES
 from retomaton_dist.stages import extract
 from retomaton_dist.stages.cost import StageEstimate, Work
 from retomaton_dist.stages.extract import Windowing
+from retomaton_dist.stages.runner import run_stage
 from retomaton_dist.stages.stage import BuildStage, Running
 from retomaton_dist.stages.tokenize import TokenizePlan, plan_tokenize
 from retomaton_dist.storage.datastore import Shape
@@ -57,9 +58,9 @@ def find_inputs(store: Path, settings: BuildSettings, session: Session) -> Build
 def check_later(store: Path | None, settings: BuildSettings, dimension: int) -> None:
     """Refuse settings of stages that are wrong for keys of this width, in this store or in any.
 
-    The store need not be there.
+    The store need not be there; stages without keys do not ask for the width.
     """
-    for name, stage in all_stages():
+    for name, stage in chosen_stages(settings):
         with in_table(name):
             stage.check(settings, dimension, store)
 
@@ -79,6 +80,20 @@ def estimate_stages(settings: BuildSettings, work: Work) -> list[StageEstimate]:
 def all_stages() -> Iterator[tuple[str, BuildStage]]:
     """The stages of a build, by name and in order."""
     return ((declared.name, declared.load()) for declared in STAGES)
+
+
+def chosen_stages(settings: BuildSettings) -> Iterator[tuple[str, BuildStage]]:
+    """Those that the settings leave in."""
+    return ((name, stage) for name, stage in all_stages() if settings.with_keys or not stage.keys)
+
+
+def build_without_keys(
+    writer: StoreWriter, settings: BuildSettings, corpus: TokenizePlan, session: Session
+) -> None:
+    """Tokenise the corpus, and run the stages that read nothing but tokens."""
+    run_stage(writer, corpus, session)
+    for _, stage in chosen_stages(settings):
+        stage.run(Running(writer, settings, session))
 
 
 def build(

@@ -43,10 +43,12 @@ class Running:
 class BuildStage(ABC):
     """What one stage refuses, does and costs.
 
-    `gpu` says that it uses GPUs where there are any; `needs` is the stage that must be finished.
+    `gpu` says that it uses GPUs where there are any; `keys` that it makes or reads keys, or what
+    comes of them; `needs` is the stage that must be finished.
     """
 
     gpu = False
+    keys = True
     needs = ""
 
     def check(  # noqa: B027 - most refuse nothing

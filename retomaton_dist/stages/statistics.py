@@ -86,6 +86,7 @@ class StatisticsPlan(StretchPlan):
 class StatisticsStage(BuildStage):
     """How the corpus's tokens go on."""
 
+    keys = False
     needs = "tokenize"
 
     def run(self, running: Running) -> None:

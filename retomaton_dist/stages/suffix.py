@@ -42,6 +42,7 @@ SORTING_BYTES = 80
 class SuffixStage(BuildStage):
     """Entries by the tokens before them."""
 
+    keys = False
     needs = "tokenize"
 
     def run(self, running: Running) -> None:

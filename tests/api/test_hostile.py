@@ -46,6 +46,13 @@ def use_suffixes(store):
     suffixes.look_up(np.zeros((2, suffixes.longest), np.int32), 4)
 
 
+def use_ngrams(store):
+    ngrams = store.ngrams(verify=False)
+    recent = np.zeros((2, ngrams.order - 1), np.int32)
+    ngrams.log_p(recent, np.zeros(2, np.int32))
+    ngrams.distributions(recent)
+
+
 def use_index(store):
     searcher = store.searcher(verify=False)
     searcher.search(np.zeros((1, store.dimension)), 2)
@@ -54,6 +61,7 @@ def use_index(store):
 USED = {
     "automata/kmeans/automaton.json": use_automaton,
     "suffixes/default/suffixes.json": use_suffixes,
+    "ngrams/default/ngrams.json": use_ngrams,
     "index/default/index.json": use_index,
 }
 

@@ -132,10 +132,10 @@ def test_a_store_that_is_only_begun_says_which_command_goes_on(tmp_path):
         writer.begin("tokenize", {}, 3, {})
     begun = rd.open(tmp_path / "a.store")
     assert begun.describe()["stages"]["tokenize"]["status"] == "running"
-    for ask in (lambda: begun.documents[0], lambda: len(begun.documents)):
+    for ask in (lambda: begun.documents[0], lambda: len(begun.documents), lambda: begun.entries):
         with pytest.raises(StageMissing, match="run `retomaton tokenize"):
             ask()
-    for ask in (lambda: begun.entries, lambda: begun.keys, lambda: begun.rows([0])):
+    for ask in (lambda: begun.dimension, lambda: begun.keys, lambda: begun.rows([0])):
         with pytest.raises(StageMissing, match="run `retomaton extract"):
             ask()
 

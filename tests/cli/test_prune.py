@@ -9,7 +9,7 @@ from tests.cli.checks import Unchanged, check_refused
 from tests.stages.made import compile_here, make_store, random_states, write_clustering
 
 ENTRIES = 3000
-KINDS = ("evaluation", "calibration", "automaton", "states", "index", "suffixes")
+KINDS = ("evaluation", "calibration", "automaton", "states", "index", "ngrams", "suffixes")
 
 
 @pytest.fixture

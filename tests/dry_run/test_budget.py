@@ -88,7 +88,7 @@ def test_every_stage_says_reads_passes_memory_and_its_longest_unit(estimate):
     stages = {stage.makes.split("/")[0].split(":")[0]: stage for stage in estimate.stages}
     assert list(stages) == [
         "corpus", "datastore.zarr", "states", "index", "codecs", "automata", "suffixes",
-        "statistics",
+        "ngrams", "statistics",
     ]  # fmt: skip
     assert all(stage.memory > 1e7 and stage.unit > 0 for stage in stages.values())
     keys = 2 * estimate.extraction.shape.entries * estimate.extraction.shape.dimension

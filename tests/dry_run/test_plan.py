@@ -97,7 +97,7 @@ def test_a_plan_says_what_every_stage_takes(command, tiny_model, tokens):
     assert head.endswith("on 4 nodes of 16 cores and 0 GPUs")
     assert tuple(columns.split()) == HEAD
     stages = ["tokenize", "extract", "cluster", "index", "compile", "compile", "suffix"]
-    assert [row.split()[0] for row in rows[:9]] == [*stages, "statistics", "in"]
+    assert [row.split()[0] for row in rows[:10]] == [*stages, "ngram", "statistics", "in"]
 
 
 def test_what_is_too_much_is_warned_of_in_a_line_each():
@@ -126,7 +126,7 @@ def test_gpus_take_over_the_model_and_the_states():
              for gpus in (0, 2)]  # fmt: skip
     assert plans[0].gpu_hours == 0 < plans[1].gpu_hours
     hours = [[plan.hours(stage) for stage in plan.stages] for plan in plans]
-    assert [found[1] > 0 for found in hours[1]] == [False, True, True, *[False] * 5]
+    assert [found[1] > 0 for found in hours[1]] == [False, True, True, *[False] * 6]
     assert hours[0][3:] == hours[1][3:]
 
 

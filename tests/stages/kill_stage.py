@@ -22,6 +22,7 @@ from tests.stages.made import (
     compile_here,
     index_here,
     make_store,
+    ngram_here,
     random_states,
     suffix_here,
     write_clustering,
@@ -43,10 +44,16 @@ def cluster_in_levels(path):
     cluster_here(path, name="levels", states=45, sample=2000, iterations=2)
 
 
+def count_over_suffixes(path):
+    suffix_here(path, longest=3)
+    ngram_here(path, unit_entries=300)
+
+
 STAGES = {
     "cluster": cluster_in_levels,
     "compile": partial(compile_here, unit_entries=900, code_size=2),
     "index": partial(index_here, **INDEX),
+    "ngram": count_over_suffixes,
     "suffix": partial(suffix_here, unit_entries=300, longest=4),
 }
 

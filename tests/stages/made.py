@@ -31,6 +31,11 @@ def suffix_here(path, **settings):
     rd.suffix(path, workers=0, progress="none", **settings)
 
 
+def ngram_here(path, **settings):
+    """`retomaton ngram`, or what is missing of it, in this process."""
+    rd.ngram(path, workers=0, progress="none", **settings)
+
+
 def index_here(path, **settings):
     """`retomaton index`, or what is missing of it, in this process."""
     rd.index(path, workers=0, progress="none", **settings)

@@ -43,6 +43,7 @@ def test_it_ends_with_an_automaton_of_the_clustering_that_it_made(built):
     assert automaton.states == automaton.entries == store.entries
     assert store.searcher().search(store.rows([5]).astype("f4"), 1)[1].shape == (1, 1)
     assert store.suffixes().entries == store.entries
+    assert store.ngrams().order == 5
     assert verify(store.store).findings == []
 
 
@@ -69,6 +70,8 @@ def test_a_second_build_rewrites_nothing(built):
         ("[index]\nshards = 0\n", "[index] --shards 0: at least 1 is needed"),
         ("[index]\ntarget-recall = 2\n", "[index] --target-recall 2: must be above 0"),
         ("[suffix]\nlongest = 0\n", "[suffix] --longest 0: must be at least 1, at most 64"),
+        ("[ngram]\norder = 10\n", "[ngram] order 10: a suffix index of up to 8 tokens allows 2 to"),
+        ("[ngram]\nsuffixes = 'long'\n", "[ngram] --suffixes long: the build makes the suffix ind"),
         ("[cluster]\niterations = 0\n", "[cluster] --iterations 0: at least 1 is needed"),
         ("[cluster]\nname = 'a/b'\n", "[cluster] --name a/b: use letters"),
         ("[cluster]\nstates = 9\nsample = 8\n", "[cluster] --sample 8: fewer entries than the 9"),
@@ -143,12 +146,15 @@ def test_the_disk_space_that_a_dry_run_names_is_what_the_build_takes(built):
             "index": "index",
             "automata": "compile",
             "suffixes": "suffix",
+            "ngrams": "ngram",
             "statistics": "statistics",
         }[folder]
         left = stages["/".join([stage, *name])].bytes
         # Of a small vocabulary's statistics, the file's own header is a part.
         header = 1000 if stage == "statistics" else 0
-        assert estimate.disk == pytest.approx(left, rel=0.02, abs=header)
+        # How many followers are listed depends on the text.
+        within = 0.3 if stage == "ngram" else 0.02
+        assert estimate.disk == pytest.approx(left, rel=within, abs=header)
 
 
 def test_a_dry_run_gives_no_time_for_an_index_that_it_knows_nothing_of(small_store):

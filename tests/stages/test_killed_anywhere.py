@@ -19,10 +19,12 @@ FAST = "/dev/shm" if Path("/dev/shm").is_dir() else None
         ("compile", 23, 100),
         ("index", 19, 80),
         ("suffix", 17, 50),
+        ("ngram", 29, 150),
         pytest.param("cluster", 7, 300, marks=pytest.mark.slow),
         pytest.param("compile", 1, 100, marks=pytest.mark.slow),
         pytest.param("suffix", 1, 50, marks=pytest.mark.slow),
         pytest.param("index", 1, 80, marks=pytest.mark.slow),
+        pytest.param("ngram", 3, 150, marks=pytest.mark.slow),
     ],
 )
 def test_killed_anywhere_and_run_again_it_ends_with_the_same_bytes(stage, step, operations):

@@ -16,6 +16,7 @@ SETTINGS = {
     },
     "compile": {"unit_entries": UNIT, "code_size": 8},
     "suffix": {"unit_entries": UNIT, "longest": 4},
+    "ngram": {"unit_entries": UNIT},
 }  # fmt: skip
 
 

@@ -1,0 +1,68 @@
+"""What makes texts grow: the model, how a walk and models of text are mixed in."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from retomaton_dist.engine.lm_output import LMOutput
+from retomaton_dist.engine.online import OnlineMixing
+from retomaton_dist.engine.retrieval import OpenRetrieval
+from retomaton_dist.engine.text_models import TextModels
+from retomaton_dist.lm.stepper import Stepper
+from retomaton_dist.methods.method import CurvePoint
+
+Tokens = NDArray[np.int32]
+
+# A text that grows is the only document there is: so it is walked alike alone or among others.
+DOCUMENT = 0
+
+
+@dataclass(frozen=True)
+class Generator:
+    """What makes texts grow: the model, and how a walk (if there is one) is mixed in.
+
+    `prefix` is the token that the model reads before a document, as in the corpus, or None; `text`
+    are the models of text alone that the mixture asks, if it does.
+    """
+
+    stepper: Stepper
+    prefix: int | None
+    retrieval: OpenRetrieval | None
+    point: CurvePoint
+    text: TextModels | None = None
+
+    def inputs(self, tokens: Tokens) -> Tokens:
+        """What the model reads of a text."""
+        if self.prefix is None:
+            return tokens
+        return np.concatenate([np.array([self.prefix], np.int32), tokens])
+
+    @property
+    def online(self) -> OnlineMixing | None:
+        """The mixing, if its weights follow the text."""
+        return self.point.mixing if isinstance(self.point.mixing, OnlineMixing) else None
+
+    @property
+    def lead(self) -> int:
+        """How many tokens of a text are read before the first one is predicted."""
+        return 1 if self.prefix is None else 0
+
+    @property
+    def walks_prompts(self) -> bool:
+        """Whether p depends on where the walk was before."""
+        spec = self.point.spec
+        return spec is not None and (not spec.stateless or self.online is not None)
+
+    def search(self, queries: NDArray[np.float16]) -> NDArray[np.int64]:
+        """The entries nearest to each query, as many as the walk takes."""
+        assert self.retrieval is not None
+        assert self.point.spec is not None
+        return self.retrieval.search(queries, self.retrieval.neighbours([self.point.spec]))
+
+    def gate(self, lm: LMOutput, positions: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Where the walk may search, at these positions of texts."""
+        if self.point.gate is None:
+            return np.ones(len(lm), np.bool_)
+        documents = np.full(len(lm), DOCUMENT, np.int32)
+        return self.point.gate(lm, documents, positions.astype(np.int32))
