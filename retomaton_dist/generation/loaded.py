@@ -226,14 +226,14 @@ def default_method(store: Store, wanted: LoadSettings) -> str:
 
 
 def _calibration(store: Store, wanted: LoadSettings) -> Calibration | None:
-    """The calibration that was named, else the newest; what learns nothing needs none."""
+    """The calibration that was named, else the newest; of no use to what was not calibrated."""
     if wanted.calibration is not None:
         return Calibration.open(store, wanted.calibration)
     names, method = calibration_names(store), METHODS[wanted.method or ""]
-    if not method.learns and wanted.foss is None:
-        return None
     if names:
-        return Calibration.open(store, names[-1])
+        newest = Calibration.open(store, names[-1])
+        if method.learns or method.name in newest.found:
+            return newest
     if method.learns and (wanted.lambda_ is None or wanted.knn_temperature is None):
         raise BadInput(
             f"{store.path} has no calibration: make one with `retomaton calibrate {store.path} "

@@ -115,7 +115,8 @@ class LearnedShares:
 
     def shares(self, lm: LMFeatures, walked: WalkResult) -> Floats:
         """As the network trusts them."""
-        shares = np.exp(self.network.log_shares(text_features(lm, walked, self.temperature)))
+        known = text_features(lm, walked, self.experts, self.temperature)
+        shares = np.exp(self.network.log_shares(known))
         return without_candidates(shares, self.experts, walked)
 
 
@@ -125,7 +126,7 @@ class OnlineLambda(Online):
     learns = True
 
     def __init__(self, walk: Method, text: tuple[TextExpert, ...], baseline: str) -> None:
-        super().__init__(walk, text, baseline + LAMBDA)
+        super().__init__(walk, text, baseline)
         self.name += LAMBDA
 
     def calibration_walks(self, setup: Setup) -> Sequence[WalkSpec]:
@@ -171,8 +172,8 @@ class OnlineLambda(Online):
             walked = WalkResult.empty((len(scores),), (1.0,))
             if spec is not None:
                 walked = scores.walk(spec.label)
-            seen.append(text_features(scores, walked, degree))
             experts = self._experts(spec, degree)
+            seen.append(text_features(scores, walked, experts, degree))
             logs.append(log_experts(scores, walked, experts).astype(np.float32))
         held = np.tile(held_out(scores.document, HELD_OUT, SEED), len(seen))
         return train_mixture(np.concatenate(seen), np.concatenate(logs), held)
@@ -183,14 +184,17 @@ def _group(spec: WalkSpec | None) -> str:
 
 
 def text_features(
-    lm: LMFeatures, walked: WalkResult, temperature: float | None
+    lm: LMFeatures, walked: WalkResult, experts: Sequence[Expert], temperature: float | None
 ) -> NDArray[np.float32]:
-    """What is known before the token is, also of contexts that corpus and document have."""
+    """What is known before the token is, also of contexts that the experts have seen before."""
     assert lm.text is not None, "what asks models of text was scored with them"
     if temperature is None:
         known = np.stack([lm.entropy, lm.confidence], axis=1)
     else:
         known = features(lm, walked, temperature, suffixes=True)
-    text = lm.text
-    columns = [text.ngram_matched, text.cache_matched, np.log1p(text.cache_matched), text.escape]
+    text, columns = lm.text, []
+    if TextExpert.NGRAM in experts:
+        columns.append(text.ngram_matched)
+    if TextExpert.CACHE in experts:
+        columns += [text.cache_matched, np.log1p(text.cache_matched), text.escape]
     return np.concatenate([known, np.stack(columns, axis=1)], axis=1).astype(np.float32)

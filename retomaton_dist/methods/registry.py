@@ -18,7 +18,6 @@ from retomaton_dist.methods.suffix import RestartAtRandom, RestartBySuffix, Suff
 
 NGRAM, CACHE = TextExpert.NGRAM, TextExpert.CACHE
 BOTH = NGRAM, CACHE
-WITHOUT_WALK = "lm+ngram+cache"
 
 METHODS: dict[str, Method] = {
     method.name: method
@@ -40,15 +39,16 @@ METHODS: dict[str, Method] = {
         Online(Lm(), (CACHE,), "lm"),
         Online(Lm(), (NGRAM,), "lm"),
         Online(Lm(), BOTH, "lm+cache"),
-        Online(KnnLmWide(), BOTH, WITHOUT_WALK),
-        Online(Suffix(), BOTH, WITHOUT_WALK),
+        Online(KnnLmWide(), BOTH, "lm+ngram+cache"),
+        Online(Suffix(), BOTH, "lm+ngram+cache"),
         Online(Retomaton(), BOTH, "knnlm+ngram+cache"),
         Online(RestartBySuffix(), BOTH, "suffix+ngram+cache"),
-        OnlineLambda(Lm(), BOTH, WITHOUT_WALK),
-        OnlineLambda(KnnLmWide(), BOTH, WITHOUT_WALK),
-        OnlineLambda(Suffix(), BOTH, WITHOUT_WALK),
-        OnlineLambda(Retomaton(), BOTH, "knnlm+ngram+cache"),
-        OnlineLambda(RestartBySuffix(), BOTH, "suffix+ngram+cache"),
+        OnlineLambda(Lm(), (CACHE,), "lm"),
+        OnlineLambda(Lm(), BOTH, "lm+cache+lambda"),
+        OnlineLambda(KnnLmWide(), BOTH, "lm+ngram+cache+lambda"),
+        OnlineLambda(Suffix(), BOTH, "lm+ngram+cache+lambda"),
+        OnlineLambda(Retomaton(), BOTH, "knnlm+ngram+cache+lambda"),
+        OnlineLambda(RestartBySuffix(), BOTH, "suffix+ngram+cache+lambda"),
     )
 }
 

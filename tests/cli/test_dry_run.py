@@ -59,6 +59,7 @@ def test_that_of_a_build_names_every_stage_and_writes_nothing(
         ("compile", "codecs", "derived"),
         ("compile", "automata", "derived"),
         ("suffix", "suffixes", "derived"),
+        ("ngram", "ngrams", "derived"),
         ("statistics", "statistics", "derived"),
     ]
     totals = rf"^  in all +{amount} +{amount} +{amount} +[\d:]+ +[\d:]+$"

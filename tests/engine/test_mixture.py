@@ -4,10 +4,18 @@ import numpy as np
 import pytest
 import torch
 
+from retomaton_dist.automaton.ngrams import NGrams
 from retomaton_dist.automaton.suffixes import Suffixes
 from retomaton_dist.engine.lm_output import LMOutput, normalise
-from retomaton_dist.engine.mixture import log_target, mixtures, temperatures_for
+from retomaton_dist.engine.mixture import (
+    ExpertDistributions,
+    candidates_of,
+    mixtures,
+    temperatures_for,
+)
+from retomaton_dist.engine.online import OnlineMixing, log_target
 from retomaton_dist.engine.retrieval import OpenRetrieval
+from retomaton_dist.engine.text_models import TextModels
 from retomaton_dist.engine.walker import Walker
 from retomaton_dist.engine.walks import WalkResult
 from retomaton_dist.methods import adaptret_network, mixture_network
@@ -18,7 +26,7 @@ from retomaton_dist.settings import WalkSettings
 from tests.automaton.make import make, random_corpus
 from tests.automaton.suffix_oracle import before_of
 from tests.codec.make import DIMENSION
-from tests.evaluation.scored import random_walked, scores_of
+from tests.evaluation.scored import TEMPERATURES, random_walked, scores_of
 from tests.methods.test_registry import LABELS, RESTARTS, SETUP
 
 VOCABULARY, ENTRIES, DOCUMENTS, STEPS = 9, 300, 6, 5
@@ -53,14 +61,37 @@ def read(random, previous):
     return reading, logits, said
 
 
+class Texts:
+    """The documents so far, and what models of text alone make of them."""
+
+    def __init__(self, ngrams):
+        self.models = TextModels(ngrams, True, VOCABULARY)
+        self.tokens = np.zeros((DOCUMENTS, STEPS), np.int32)
+        self.length = 0
+
+    def append(self, tokens):
+        self.tokens[:, self.length] = tokens
+        self.length += 1
+
+    def places(self):
+        begins = np.arange(DOCUMENTS) * STEPS
+        return self.tokens.ravel(), begins, begins + self.length
+
+    def output(self, targets, favourites):
+        return self.models.output(*self.places(), targets, favourites)
+
+    def distributions(self):
+        return self.models.distributions(*self.places())
+
+
 def journey(spec, seed):
-    """Positions of documents: what was read, its logits, and the walker that has just stepped."""
+    """Positions of documents: what was read, its logits, the walker that has stepped, the texts."""
     random = np.random.default_rng(seed)
     made = make(random_corpus(random, ENTRIES, 40, VOCABULARY), "fp16", seed)
-    before = before_of(made.corpus.documents())
-    walker = None
+    suffixes = Suffixes.of(before_of(made.corpus.documents()), VOCABULARY, 3)
+    values = np.asarray(made.corpus.values, np.int32)
+    texts, walker = Texts(NGrams.of(suffixes, values, 3)), None
     if spec is not None:
-        suffixes = Suffixes.of(before, VOCABULARY, 3)
         retrieval = OpenRetrieval(WALK, {spec.automaton: made.automaton}, suffixes=suffixes)
         walker = Walker(retrieval, [spec], DOCUMENTS)
         walker.begin(np.arange(DOCUMENTS), np.arange(DOCUMENTS))
@@ -78,8 +109,9 @@ def journey(spec, seed):
                 lambda places, count=count: random.integers(0, ENTRIES, (len(places), count)),
                 gate,
             )
-        yield reading, logits, said, walker
+        yield reading, logits, said, walker, texts
         previous = random.integers(0, VOCABULARY, DOCUMENTS).astype(np.int32)
+        texts.append(previous)
 
 
 def recorded(walker, spec, reading, grid):
@@ -89,19 +121,29 @@ def recorded(walker, spec, reading, grid):
     return walker.results(grid, reading.tokens, reading.favourites)[spec]
 
 
-def of_token(reading, logits, said, token):
+def of_token(reading, logits, said, token, texts):
     """The same reading if every document's token was this one."""
     log_lm = logits[:, token] - said.normals.numpy()
-    columns = {"tokens": np.full(DOCUMENTS, token, np.int32), "log_lm": log_lm.astype(np.float32)}
-    return LMOutput(**vars(reading) | columns)
+    tokens = np.full(DOCUMENTS, token, np.int32)
+    columns = {"tokens": tokens, "log_lm": log_lm.astype(np.float32)}
+    return LMOutput(
+        **vars(reading) | columns | {"text": texts and texts.output(tokens, reading.favourites)}
+    )
 
 
-def whole(point_mixing, spec, reading, logits, said, walker, walked):
+def whole(mixing, spec, reading, logits, said, walker, walked, texts=None):
     """p of every token, from the same walk."""
-    found = None
+    candidates, learned = None, None
     if walker is not None:
-        found = walker.distributions(spec, point_mixing.experts)
-    return mixtures(point_mixing.log_shares(reading, walked), logits, said, found).dense()
+        candidates = walker.distributions(spec, candidates_of(mixing.experts))
+    if isinstance(mixing, OnlineMixing):
+        learned = mixing.learned_shares(reading, walked)
+        shares = mixing.shares(mixing.begin(DOCUMENTS), learned, walked)
+    else:
+        shares = mixing.shares(reading, walked)
+    text = texts and texts.distributions()
+    experts = ExpertDistributions(mixing.experts, candidates, text, learned)
+    return mixtures(shares, logits, said, experts).dense()
 
 
 @pytest.mark.parametrize("name", METHODS)
@@ -109,36 +151,41 @@ def test_every_method_gives_a_distribution_that_agrees_with_its_scores(name, sco
     # What is learned does not matter here.
     for module in (adaptret_network, mixture_network):
         monkeypatch.setattr(module, "EPOCHS", 1)
-    method = METHODS[name]
+    method, each = METHODS[name], np.arange(DOCUMENTS, dtype=np.int32)
     points = list(method.points(SETUP, method.calibrate(scored, SETUP)))
     for number, point in enumerate({point.spec: point for point in points}.values()):
-        mixing, grid = point.mixing, temperatures_for(point.mixing)
-        for reading, logits, said, walker in journey(point.spec, number):
+        mixing, grid = point.mixing, temperatures_for(point.mixing.experts)
+        if isinstance(mixing, OnlineMixing):
+            # Learned mixing looks at other temperatures, too.
+            grid = TEMPERATURES
+        for reading, logits, said, walker, texts in journey(point.spec, number):
             found = []
             for token in range(VOCABULARY):
-                told = of_token(reading, logits, said, token)
-                found.append(log_target(mixing, told, recorded(walker, point.spec, told, grid)))
+                told = of_token(reading, logits, said, token, texts)
+                walked = recorded(walker, point.spec, told, grid)
+                found.append(log_target(mixing, told, walked, each))
             walked = WalkResult.empty((DOCUMENTS,), grid)
             if walker is not None:
                 walked = walker.results(grid)[point.spec]
-            p = whole(mixing, point.spec, reading, logits, said, walker, walked)
+            p = whole(mixing, point.spec, told, logits, said, walker, walked, texts)
             assert p.sum(axis=1) == pytest.approx(1.0, abs=1e-7)
             assert np.allclose(p.T, np.exp(found), rtol=1e-5, atol=1e-9)
 
 
 def test_lambda_0_and_no_candidates_are_the_lm_to_the_last_bit():
-    random = np.random.default_rng(1)
+    random, each = np.random.default_rng(1), np.arange(DOCUMENTS, dtype=np.int32)
     constants = [ConstantMixing(Constants(weight, 2.0)) for weight in (0.0, 0.6)]
     for mixing in (LmAlone(), *constants):
         reading, logits, said = read(random, np.full(DOCUMENTS, -1, np.int32))
-        walked, told = WalkResult.empty((DOCUMENTS,), (2.0,)), of_token(reading, logits, said, 0)
-        assert np.array_equal(log_target(mixing, told, walked), told.log_lm)
+        told = of_token(reading, logits, said, 0, None)
+        walked = WalkResult.empty((DOCUMENTS,), (2.0,))
+        assert np.array_equal(log_target(mixing, told, walked, each), told.log_lm)
         p = whole(mixing, None, told, logits, said, None, walked)
         assert np.array_equal(p, np.exp(logits - said.normals.numpy()[:, None]))
     (spec,) = METHODS["knnlm"].walks(SETUP)
-    for reading, logits, said, walker in journey(spec, 3):
-        told = of_token(reading, logits, said, 0)
+    for reading, logits, said, walker, _ in journey(spec, 3):
+        told = of_token(reading, logits, said, 0, None)
         walked = recorded(walker, spec, told, (2.0,))
-        assert np.array_equal(log_target(constants[0], told, walked), told.log_lm)
+        assert np.array_equal(log_target(constants[0], told, walked, each), told.log_lm)
         p = whole(constants[0], spec, told, logits, said, walker, walked)
         assert np.array_equal(p, np.exp(logits - said.normals.numpy()[:, None]))

@@ -3,6 +3,7 @@
 import numpy as np
 
 from retomaton_dist.engine.scores import Scores
+from retomaton_dist.engine.text_models import TextOutput
 from retomaton_dist.engine.walks import WalkResult
 from retomaton_dist.storage.scores import ScoreWriter
 
@@ -34,6 +35,20 @@ def random_walked(random, rows, searched=0.5, empty=0.1):
     return walked
 
 
+def random_text(random, rows):
+    """What models of text alone might say."""
+    votes, favoured, escape = random.dirichlet(np.ones(3), rows).astype(np.float32).T
+    return TextOutput(
+        log_ngram=np.log(random.random(rows)).astype(np.float32),
+        ngram_matched=random.integers(0, 5, rows).astype(np.int32),
+        votes=votes,
+        escape=escape,
+        cache_matched=random.integers(0, 5, rows).astype(np.int32),
+        favoured_log_ngram=np.log(random.random(rows)).astype(np.float32),
+        favoured_votes=favoured,
+    )
+
+
 def scores_of(folder, documents, walks, random, queries=None):
     """Scores of a text whose rows belong to these documents, in order."""
     documents = np.asarray(documents, np.int32)
@@ -48,6 +63,7 @@ def scores_of(folder, documents, walks, random, queries=None):
         "confidence": np.log(random.random(len(documents))).astype(np.float32),
         "favourite": random.integers(0, 9, len(documents)).astype(np.int32),
     }
+    columns |= random_text(random, len(documents)).columns()
     for label, walked in walks.items():
         columns |= {f"{label}.{name}": item for name, item in walked.columns().items()}
     if queries is not None:

@@ -90,7 +90,7 @@ def test_other_settings_need_another_name_and_the_newest_is_taken(store, texts, 
     assert calibration_names(Store.open(copy)) == ["default", "plain"]
     assert rd.load(copy, method="retomaton").calibration == "plain"
     with pytest.raises(BadInput, match=r"'plain' has nothing for retomaton\+lambda, only for lm"):
-        rd.load(copy)
+        rd.load(copy, method="retomaton+lambda")
     assert rd.load(copy, calibration="default").calibration == "default"
 
 

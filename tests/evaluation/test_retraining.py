@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from retomaton_dist.engine.mixture import log_target
+from retomaton_dist.engine.online import log_target
 from retomaton_dist.engine.walks import WalkSpec
 from retomaton_dist.evaluation.measure import measure_all
 from retomaton_dist.evaluation.retraining import redraws, retrain
@@ -74,5 +74,7 @@ def test_trained_on_the_calibration_text_itself_it_is_the_network_that_was_calib
     specs = [WalkSpec("kmeans", tau) for tau in SETUP.taus["kmeans"]]
     whole = Redraw(np.arange(len(DOCUMENTS)), SEED)
     mixing = method.retrain(found[method.name], calibration, specs, whole)
-    again = log_target(mixing, walk.scores, walk.scores.walk(walk.point.spec.label))
+    again = log_target(
+        mixing, walk.scores, walk.scores.walk(walk.point.spec.label), walk.scores.document
+    )
     assert again == pytest.approx(walk.measured.log_p)

@@ -141,7 +141,7 @@ def test_the_lm_alone_has_no_sources(store):
         (["--prompt", "a", "--method", "best"], "method 'best': choose from lm"),
         (["--prompt", "a", "--tau", 0.5], "--tau 0.5"),
         (["--prompt", "a", "--foss", 1.5], "--foss 1.5"),
-        (["--prompt", "a"], "no calibration"),
+        (["--prompt", "a", "--method", "retomaton+pw"], "no calibration"),
     ],
 )
 def test_bad_input_is_one_line(command, store, given, said):

@@ -14,8 +14,8 @@ from transformers import (
     TopPLogitsWarper,
 )
 
+from retomaton_dist.engine.mixture import ExpertDistributions, Mixtures
 from retomaton_dist.generation.sampling import (
-    Mixtures,
     SamplingParams,
     choose,
     cut,
@@ -26,8 +26,11 @@ from retomaton_dist.generation.sampling import (
 VOCABULARY = 40
 
 
-def mixtures_of(random, rows=6, candidates=7):
-    """Made-up mixtures of an LM and an automaton; the last row has no candidates."""
+def mixtures_of(random, rows=6, candidates=7, everywhere=False):
+    """Made-up mixtures of an LM and an automaton; the last row has no candidates.
+
+    Something is added to all tokens, as an n-gram model does, if `everywhere`.
+    """
     logits = random.normal(0, 2, (rows, VOCABULARY)).astype(np.float32)
     normals = np.log(np.exp(logits.astype(np.float64)).sum(axis=1))
     tokens = np.stack([random.permutation(VOCABULARY)[:candidates] for _ in range(rows)])
@@ -36,7 +39,11 @@ def mixtures_of(random, rows=6, candidates=7):
     extra = random.dirichlet(np.ones(candidates), rows) * (1 - shares)[:, None]
     counts = np.where(np.arange(rows) < rows - 1, candidates, 0)
     favourites = logits.argmax(axis=1)
-    return Mixtures(shares, logits, normals, favourites, tokens.astype(np.int32), extra, counts)
+    base = np.empty((rows, 0))
+    if everywhere:
+        base, shares, extra = random.dirichlet(np.ones(VOCABULARY), rows) / 2, shares / 2, extra / 2
+    lists = tokens.astype(np.int32), extra, counts
+    return Mixtures(shares, logits, normals, favourites, *lists, base, ExpertDistributions(()))
 
 
 def keys_of(seed, count):
@@ -57,9 +64,9 @@ def warped(scores, choosing, before):
     return torch.softmax(made, -1)[0].numpy()
 
 
-@given(st.integers(0, 1000))
-def test_greedy_takes_the_most_probable_token_of_the_whole_distribution(seed):
-    found = mixtures_of(np.random.default_rng(seed))
+@given(st.integers(0, 1000), st.booleans())
+def test_greedy_takes_the_most_probable_token_of_the_whole_distribution(seed, everywhere):
+    found = mixtures_of(np.random.default_rng(seed), everywhere=everywhere)
     p = found.dense()
     assert p.sum(axis=1) == pytest.approx(1.0)
     chosen = choose(found, SamplingParams(), keys_of(0, len(p)), None)
@@ -72,12 +79,11 @@ def test_greedy_takes_the_most_probable_token_of_the_whole_distribution(seed):
 def test_of_equally_probable_tokens_the_lowest_is_taken():
     logits = np.full((1, 4), math.log(0.25), np.float32)
     nothing = np.zeros((1, 2), np.int32), np.zeros((1, 2)), np.zeros(1, np.int64)
-    even = Mixtures(np.ones(1), logits, np.zeros(1), np.zeros(1, np.int64), *nothing)
+    lm, rest = (np.zeros(1), np.zeros(1, np.int64)), (np.empty((1, 0)), ExpertDistributions(()))
+    even = Mixtures(np.ones(1), logits, *lm, *nothing, *rest)
     assert choose(even, SamplingParams(), keys_of(0, 1), None) == [0]
     tokens, extra = np.array([[3, 2]], np.int32), np.full((1, 2), 0.25)
-    tied = Mixtures(
-        np.full(1, 0.5), logits, np.zeros(1), np.zeros(1, np.int64), tokens, extra, np.array([2])
-    )
+    tied = Mixtures(np.full(1, 0.5), logits, *lm, tokens, extra, np.array([2]), *rest)
     assert choose(tied, SamplingParams(), keys_of(0, 1), None) == [2]
 
 

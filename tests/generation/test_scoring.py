@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import retomaton_dist as rd
-from retomaton_dist.engine.mixture import log_target
+from retomaton_dist.engine.online import log_target
 from retomaton_dist.errors import BadInput, RetomatonError
 from retomaton_dist.evaluation.measure import walked_by
 from retomaton_dist.methods.registry import METHODS
@@ -60,7 +60,7 @@ def test_a_score_is_what_an_evaluation_has_for_the_same_text(calibrated, method)
         assert lm.point.spec == point.spec
         found = lm.score(calibrated.documents)
         walked = walked_by(point, scores)
-        expected = log_target(point.mixing, scores, walked)
+        expected = log_target(point.mixing, scores, walked, scores.document)
         assert np.allclose(np.concatenate([one.log_p for one in found]), expected, atol=1e-5)
         assert np.allclose(np.concatenate([one.log_lm for one in found]), scores.log_lm, atol=1e-5)
         searched = np.concatenate([one.searched for one in found])
@@ -71,15 +71,38 @@ def test_a_score_is_what_an_evaluation_has_for_the_same_text(calibrated, method)
 
 
 def test_by_default_the_walk_saves_what_the_calibration_aimed_at(calibrated):
-    lm = rd.load(calibrated.path)
+    learned = {"method": "retomaton+lambda"}
+    lm = rd.load(calibrated.path, **learned)
     assert (lm.method, lm.calibration) == ("retomaton+lambda", "default")
     assert lm.point.spec.automaton == "kmeans"
-    told = rd.load(calibrated.path, foss=0.4)
+    told = rd.load(calibrated.path, foss=0.4, **learned)
     assert told.point.spec == lm.point.spec
-    fewer, most = (rd.load(calibrated.path, foss=foss).point.spec.tau for foss in (0.1, 0.0))
+    fewer, most = (
+        rd.load(calibrated.path, foss=foss, **learned).point.spec.tau for foss in (0.1, 0.0)
+    )
     assert lm.point.spec.tau <= fewer < most == math.inf
     assert "calibration 'default'" in str(lm)
     assert repr(lm) == f"<RetomatonLM: {lm}>"
+
+
+def test_by_default_all_is_mixed_that_needs_no_search_and_what_was_learned_with_it(
+    calibrated, walkable_store
+):
+    lm = rd.load(calibrated.path)
+    assert (lm.method, lm.calibration) == ("retomaton+suffix+ngram+cache+lambda", "default")
+    lm = rd.load(walkable_store.path)
+    assert (lm.method, lm.calibration) == ("retomaton+suffix+ngram+cache", None)
+    assert lm.retrieval.index is None
+    assert not np.concatenate([one.searched for one in lm.score(calibrated.documents)]).any()
+
+
+def test_the_lm_alone_is_there_whatever_was_calibrated(calibrated, tmp_path):
+    copy = shutil.copytree(calibrated.path, tmp_path / "copy.store")
+    held_out = tmp_path / "held-out.txt"
+    held_out.write_text("a key and a pointer\nwalk the states\n" * 20)
+    methods = {"methods": "retomaton", "name": "other", "workers": 0, "progress": "none"}
+    rd.calibrate(copy, on=held_out, **methods)
+    assert rd.load(copy, method="lm").calibration is None
 
 
 def test_lambda_0_is_the_lm_to_the_last_bit(calibrated):
@@ -112,14 +135,14 @@ def test_tokens_score_as_their_text_and_texts_alone_as_together(calibrated):
         ({"tau": 0.5}, "--tau 0.5: at least 1"),
         ({"tau": 2, "foss": 0.2}, "give --tau or --foss, not both"),
         ({"foss": 1.5}, "--foss 1.5: must be at least 0, at most 1"),
-        ({"foss": 0.999}, "saved at most 0."),
-        ({"sigma": 2}, "retomaton+lambda has no sigma"),
+        ({"method": "retomaton+lambda", "foss": 0.999}, "saved at most 0."),
+        ({"method": "retomaton+lambda", "sigma": 2}, "retomaton+lambda has no sigma"),
         ({"method": "lm", "tau": 2}, "lm has no tau"),
         ({"method": "adaptret", "foss": 0.33}, "adaptret was calibrated for 0.0, 0.1"),
         ({"method": "retomaton+suffix", "tau": 2, "sigma": 3}, "sigma"),
         ({"method": "retomaton+suffix", "sigma": -1}, "--sigma -1"),
         ({"method": "retomaton+suffix+lambda", "tau": 2, "sigma": 9}, "sigma 9: the suffix index"),
-        ({"lambda_": 0.5}, "retomaton+lambda takes no lambda"),
+        ({"lambda_": 0.5}, "retomaton+suffix+ngram+cache+lambda takes no lambda"),
         ({"method": "retomaton", "lambda_": 1.0}, "--lambda 1: must be at least 0 and below 1"),
         ({"method": "retomaton", "knn_temperature": 0.0}, "--knn-temperature 0: must be above 0"),
         ({"automaton": "greedy"}, "has no automaton 'greedy'; make it"),
@@ -143,7 +166,7 @@ def test_an_empty_text_and_foreign_tokens_are_refused(calibrated):
 
 def test_without_a_calibration_constants_or_the_command_that_makes_one(walkable_store):
     with pytest.raises(BadInput, match="no calibration: make one with `retomaton calibrate"):
-        rd.load(walkable_store.path)
+        rd.load(walkable_store.path, method="retomaton+pw")
     with pytest.raises(BadInput, match="foss is met with a calibration"):
         rd.load(walkable_store.path, foss=0.5, **CONSTANT)
     with pytest.raises(BadInput, match="retomaton\\+lambda learns from held-out text"):

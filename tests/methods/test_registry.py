@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from retomaton_dist.engine.mixture import log_target
+from retomaton_dist.engine.online import log_target
 from retomaton_dist.errors import BadInput
 from retomaton_dist.evaluation.measure import walked_by
 from retomaton_dist.methods import adaptive
@@ -24,6 +24,8 @@ SETUP = Setup(
     },
     fractions=(0.0, 0.5),
     statistics=lambda: TokenStatistics(np.ones(10, np.float32), np.ones(10, np.float32)),
+    # Its online temperature, 2.0, and half and double of it are among those of made-up walks.
+    distance=lambda: 64.0,
 )
 LABELS = ["knnlm", "knnlm+wide", "kmeans@1", "kmeans@inf", "none@2", "none@inf"]
 # Pairs, the same at every position, and at random.
@@ -32,9 +34,13 @@ RESTARTS += ["kmeans@inf,0", "kmeans@inf,2", "none@inf,0", "kmeans@4,inf,0.25", 
 
 
 def test_all_methods_of_the_paper_and_ours_are_there():
-    named = ["lm", "knnlm", "knnlm+wide", "knnlm+lambda", "adaptret", "suffix"]
+    named = ["lm", "knnlm", "knnlm+wide", "knnlm+lambda", "adaptret", "suffix", "suffix+lambda"]
     named += ["retomaton", "retomaton+pw", "retomaton+lambda"]
     named += ["retomaton+suffix", "retomaton+random", "retomaton+suffix+lambda"]
+    named += ["ngram", "lm+cache", "lm+ngram"]
+    walks = ["lm", "knnlm", "suffix", "retomaton", "retomaton+suffix"]
+    named += [f"{walk}+ngram+cache" for walk in walks] + ["lm+cache+lambda"]
+    named += [f"{walk}+ngram+cache+lambda" for walk in walks]
     assert list(METHODS) == named
     assert [method.name for method in choose_methods(None)] == named
 
@@ -66,7 +72,7 @@ def test_every_point_is_measured_from_a_walk_that_its_method_asked_for(name, tmp
     assert {spec.label for spec in (*asked, *method.calibration_walks(SETUP))} <= set(walks)
     assert len({(point.pass_name, point.method) for point in points}) == len(points)
     for point in points:
-        log_p = log_target(point.mixing, scores, walked_by(point, scores))
+        log_p = log_target(point.mixing, scores, walked_by(point, scores), scores.document)
         assert log_p.shape == (200,)
         assert np.isfinite(log_p).all()
         assert (log_p < 1e-6).all()
@@ -98,17 +104,26 @@ def test_a_method_says_of_itself_what_its_walks_need(name):
     assert any(spec.searches for spec in walks) == (method.searching is not Searching.NEVER)
 
 
-@pytest.mark.parametrize("name", [name for name in METHODS if name != "lm"])
-def test_without_held_out_text_a_method_says_what_it_lacks(name):
-    with pytest.raises(BadInput, match="--calibrate-on"):
-        METHODS[name].calibrate(None, SETUP)
+@pytest.mark.parametrize("name", METHODS)
+def test_without_held_out_text_a_method_that_learns_says_what_it_lacks(name):
+    method = METHODS[name]
+    if method.learns:
+        with pytest.raises(BadInput, match="--calibrate-on"):
+            method.calibrate(None, SETUP)
+    else:
+        assert list(method.points(SETUP, method.calibrate(None, SETUP)))
 
 
 def test_gains_are_stated_against_the_same_without_the_automaton():
     found = {name: method.baseline for name, method in METHODS.items()}
     for name, baseline in found.items():
         if name.startswith("retomaton"):
-            assert baseline == ("knnlm+lambda" if name.endswith("+lambda") else "knnlm+wide")
+            learned = "+lambda" if name.endswith("+lambda") else ""
+            if "ngram" in name:
+                expected = "suffix+ngram+cache" if "suffix" in name else "knnlm+ngram+cache"
+                assert baseline == expected + learned
+            else:
+                assert baseline == (f"knnlm{learned}" if learned else "knnlm+wide")
     order = list(METHODS)
     for name, baseline in found.items():
         if name not in ("lm", "knnlm"):
