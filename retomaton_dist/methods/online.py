@@ -192,7 +192,8 @@ def text_features(
         known = np.stack([lm.entropy, lm.confidence], axis=1)
     else:
         known = features(lm, walked, temperature, suffixes=True)
-    text, columns = lm.text, []
+    text = lm.text
+    columns: list[NDArray[Any]] = []
     if TextExpert.NGRAM in experts:
         columns.append(text.ngram_matched)
     if TextExpert.CACHE in experts:
