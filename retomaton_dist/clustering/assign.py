@@ -60,16 +60,9 @@ def find_among_all(centroids: Centroids, blocking: Blocking) -> FindStates:
     if not np.isfinite(centroids).all(axis=1).any():
         raise _nothing_to_find()
     slabs = load_slabs(centroids, 0, len(centroids), blocking)
-
-    def find(keys: Keys) -> Nearest:
-        nearest, scratch = _no_states(len(keys)), scratch_on(blocking.device)
-        for part in blocks_of(len(keys), blocking.rows):
-            contest = begin(load_block(keys[part], blocking.device), 1, scratch, blocking.rows)
-            contend(contest, slabs)
-            _note(nearest, part, contest, centroids)
-        return nearest
-
-    return find
+    return lambda keys: _find(
+        keys, centroids, blocking, blocking.rows, lambda contest, _: contend(contest, slabs)
+    )
 
 
 def find_in_cells(centroids: Centroids, cells: Cells, blocking: Blocking) -> FindStates:
@@ -86,29 +79,37 @@ def find_in_seen_cells(
     centroids: Centroids, offsets: Counts, blocking: Blocking
 ) -> Callable[[Keys, NearCells], Nearest]:
     """Prepare to do the same for rows whose cells are known. Cells' first states: `offsets`."""
-    slabs = CellSlabs(centroids, offsets, blocking)
-
-    def find(keys: Keys, near: NearCells) -> Nearest:
-        nearest, scratch = _no_states(len(keys)), scratch_on(blocking.device)
-        for part in blocks_of(len(keys), blocking.rows_in_block(keys.shape[1])):
-            block = load_block(keys[part], blocking.device)
-            contest = begin(block, 1, scratch, blocking.rows)
-            contend_in_cells(contest, slabs, near[part])
-            _note(nearest, part, contest, centroids)
-        return nearest
-
-    return find
-
-
-def _no_states(rows: int) -> Nearest:
-    return Nearest(np.empty(rows, np.int32), np.empty(rows, np.float32))
+    slabs, rows = (
+        CellSlabs(centroids, offsets, blocking),
+        blocking.rows_in_block(centroids.shape[1]),
+    )
+    return lambda keys, near: _find(
+        keys,
+        centroids,
+        blocking,
+        rows,
+        lambda contest, part: contend_in_cells(contest, slabs, near[part]),
+    )
 
 
-def _note(nearest: Nearest, part: slice, contest: Contest, centroids: Centroids) -> None:
-    found, distances = settled(contest, centroids)
-    if found.min(initial=0) < 0:
-        raise _nothing_to_find()
-    nearest.states[part], nearest.distances[part] = found[:, 0], distances[:, 0]
+def _find(
+    keys: Keys,
+    centroids: Centroids,
+    blocking: Blocking,
+    size: int,
+    compare: Callable[[Contest, slice], None],
+) -> Nearest:
+    """The nearest of the centroids that blocks of `size` rows are compared with."""
+    states, distances = np.empty(len(keys), np.int32), np.empty(len(keys), np.float32)
+    scratch = scratch_on(blocking.device)
+    for part in blocks_of(len(keys), size):
+        contest = begin(load_block(keys[part], blocking.device), 1, scratch, blocking.rows)
+        compare(contest, part)
+        found, away = settled(contest, centroids)
+        if found.min(initial=0) < 0:
+            raise _nothing_to_find()
+        states[part], distances[part] = found[:, 0], away[:, 0]
+    return Nearest(states, distances)
 
 
 def _nothing_to_find() -> BadInput:

@@ -19,7 +19,7 @@ from retomaton_dist.automaton.contexts import context_order
 from retomaton_dist.automaton.layout import slot_order
 from retomaton_dist.clustering.assign import find_among_all
 from retomaton_dist.clustering.products import Blocking
-from retomaton_dist.clustering.two_level import cells_for
+from retomaton_dist.clustering.recipe import cells_for, resolve
 from retomaton_dist.codec.codec import CodecSizes
 from retomaton_dist.codec.named import codec_named
 from retomaton_dist.codec.pq_encoder import Codebooks, decode, encode
@@ -29,7 +29,6 @@ from retomaton_dist.runtime.session import Session
 from retomaton_dist.search.library import faiss, limit_threads
 from retomaton_dist.settings import BuildSettings, ClusterSettings, CompileSettings
 from retomaton_dist.stages.cost import Rates
-from retomaton_dist.stages.kmeans_recipe import resolve
 from retomaton_dist.storage.datastore import Shape
 
 ROWS = 4096

@@ -7,10 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from retomaton_dist.clustering.products import Blocking
+from retomaton_dist.clustering.recipe import recipe_of
 from retomaton_dist.runtime.session import Session
-from retomaton_dist.stages.kmeans_files import TrainingFiles
-from retomaton_dist.stages.kmeans_job import open_trained, training_files
-from retomaton_dist.stages.kmeans_recipe import recipe_of
+from retomaton_dist.stages.kmeans_job import TrainingFiles, open_trained, training_files
 from retomaton_dist.stages.kmeans_training import train_shown
 from retomaton_dist.storage.guarded import GuardedReader
 

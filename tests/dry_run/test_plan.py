@@ -17,7 +17,6 @@ from retomaton_dist.settings import ClusterSettings, ModelSettings
 from retomaton_dist.stages.cost import Work
 from retomaton_dist.stages.extract import choose_shape
 from retomaton_dist.stages.kmeans import Kmeans
-from retomaton_dist.stages.kmeans_recipe import KmeansSizes
 from tests.benchmarks.scale_rates import RATE_OF, compared, estimated, rates_of
 from tests.cli.checks import check_refused
 from tests.conftest import TINY_DIMENSION
@@ -73,12 +72,6 @@ def test_k_means_reads_each_row_some_five_times_however_many_states_there_are():
         work = Work(choose_shape(entries, 1024, None), 64, MEASURED, 50_000)
         settings = ClusterSettings(states=min(entries // 100, 2**32 - 1), sample=entries)
         assert Kmeans().estimate(settings, work).passes == pytest.approx(5.1875)
-
-
-def test_a_row_is_compared_with_few_states_where_there_are_many():
-    assert KmeansSizes(256, 1, 1, plain=True).per_row == 256
-    assert KmeansSizes(10_000, 1, 1, plain=False).per_row == 500
-    assert KmeansSizes(10**6, 1, 1, plain=False).per_row == 1100
 
 
 def test_memory_of_a_worker_does_not_grow_with_the_entries():

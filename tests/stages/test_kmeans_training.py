@@ -9,18 +9,17 @@ import numpy as np
 import psutil
 import pytest
 
-from retomaton_dist.clustering import two_level
+from retomaton_dist.clustering import recipe as recipes
 from retomaton_dist.clustering.assign import find_among_all, finder
 from retomaton_dist.clustering.draw import drawn, first_centroids
 from retomaton_dist.clustering.lloyd import Stop, lloyd
 from retomaton_dist.clustering.products import Blocking
+from retomaton_dist.clustering.recipe import Recipe
 from retomaton_dist.errors import DamagedStore
 from retomaton_dist.runtime.session import Session
 from retomaton_dist.settings import WorkerSettings
 from retomaton_dist.stages import kmeans_job
-from retomaton_dist.stages.kmeans_files import iteration_name
-from retomaton_dist.stages.kmeans_job import TrainingJob, training_files
-from retomaton_dist.stages.kmeans_recipe import Recipe
+from retomaton_dist.stages.kmeans_job import TrainingJob, iteration_name, training_files
 from retomaton_dist.stages.kmeans_training import train_centroids
 from retomaton_dist.storage.guarded import GuardedReader
 from retomaton_dist.storage.store import Store
@@ -43,10 +42,10 @@ def small_units(monkeypatch):
 @pytest.fixture
 def three_levels(monkeypatch):
     """Cells of about 16 states, which are found through cells themselves."""
-    monkeypatch.setattr(two_level, "PLAIN_WORK", 0)
-    monkeypatch.setattr(two_level, "PLAIN_STATES", 8)
-    monkeypatch.setattr(two_level, "MANY_STATES", 100)
-    monkeypatch.setattr(two_level, "CELL_STATES", 16)
+    monkeypatch.setattr(recipes, "PLAIN_WORK", 0)
+    monkeypatch.setattr(recipes, "PLAIN_STATES", 8)
+    monkeypatch.setattr(recipes, "MANY_STATES", 100)
+    monkeypatch.setattr(recipes, "CELL_STATES", 16)
 
 
 @pytest.fixture
@@ -118,12 +117,16 @@ def test_rows_lie_in_the_order_of_their_nearest_cells_with_the_cells_that_they_s
     job = TrainingJob(reader, Recipe(100, 1, count, 1, True), files, None, Blocking())
     chosen = np.sort(drawn(6000, count, 1))
     apart = squared_distances(keys[chosen], trained.cells.centres)
-    near = np.argsort(apart, axis=1, kind="stable")[:, : two_level.TwoLevel().probes]
+    near = np.argsort(apart, axis=1, kind="stable")[:, : recipes.PROBES]
     order = np.argsort(near[:, 0], kind="stable")
     np.testing.assert_array_equal(job.row_keys(0, count), keys[chosen[order]])
-    np.testing.assert_array_equal(job.row_cells(0, count), near[order])
+    np.testing.assert_array_equal(job.row_cells[:count], near[order])
     sizes = np.bincount(near[:, 0], minlength=len(trained.cells.centres))
     np.testing.assert_array_equal(np.diff(job.row_offsets), sizes)
+    seen = files.seen_cells(6000)
+    assert seen.path.exists() == (rows is None), "kept for the assignment of all entries"
+    if rows is None:
+        np.testing.assert_array_equal(seen.map(), near)
 
 
 @pytest.mark.usefixtures("large_units")
