@@ -62,7 +62,7 @@ class Layout:
     """An index on disk. `datastore` is the digest of the keys that it was made from.
 
     `takes_entries`: the shards hold entry numbers; otherwise their rows count from `first`.
-    `trained`: `in parts` by all workers, `whole` by one, or `not` at all (`division.py`).
+    `trained`: `in parts` by all workers, `whole` by one, or `not` at all (`factory.py`).
     """
 
     name: str

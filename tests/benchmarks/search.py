@@ -24,7 +24,7 @@ import ray
 import retomaton_dist as rd
 from retomaton_dist.runtime.search_service import SearchService
 from retomaton_dist.runtime.session import Session
-from retomaton_dist.search.division import UNDIVIDED
+from retomaton_dist.search.factory import UNDIVIDED
 from retomaton_dist.search.layout import IndexFiles, Layout
 from retomaton_dist.search.library import faiss
 from retomaton_dist.settings import IndexSettings, WorkerSettings
