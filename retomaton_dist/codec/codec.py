@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from retomaton_dist.codec.threads import Threads
+from retomaton_dist.compiled import compiled
 from retomaton_dist.errors import BadInput, DamagedStore
 
 Rows = NDArray[np.int64]
@@ -78,6 +79,11 @@ class KeyCodec(ABC):
     ) -> tuple[float, float]:
         """Sums of squares: of what encoding changed in these keys, and of what they differ by."""
         raise NotImplementedError(f"the codec {self.name} keeps keys as they are")
+
+    def decode(self, rows: Arrays, sizes: CodecSizes, books: Arrays) -> NDArray[np.float32]:
+        """What the rows of some keys stand for."""
+        columns, count = {**books, **rows}, len(next(iter(rows.values())))
+        return self.open(columns.__getitem__, sizes).keys(np.arange(count))
 
     @abstractmethod
     def open(self, column: Callable[[str], NDArray[Any]], sizes: CodecSizes) -> "Codec":
@@ -150,6 +156,16 @@ class Codec(ABC):
                 "a distance is NaN: keys or codes of the automaton are damaged; `retomaton verify "
                 "STORE` finds where"
             )
+
+
+@compiled
+def all_numbers(distances: NDArray[np.float32]) -> bool:
+    """Whether none of them is NaN: damage in keys or codes shows as that."""
+    sound = True
+    for i in range(distances.shape[0]):
+        # Only NaN differs from itself.
+        sound &= distances[i] == distances[i]
+    return sound
 
 
 def read_only(array: NDArray[Any]) -> NDArray[Any]:

@@ -22,7 +22,6 @@ from retomaton_dist.clustering.products import Blocking
 from retomaton_dist.clustering.recipe import cells_for, resolve
 from retomaton_dist.codec.codec import CodecSizes
 from retomaton_dist.codec.named import codec_named
-from retomaton_dist.codec.pq_encoder import Codebooks, decode, encode
 from retomaton_dist.dry_run.rates import WHOLE_STAGE
 from retomaton_dist.runtime.progress import Progress
 from retomaton_dist.runtime.session import Session
@@ -142,10 +141,10 @@ class ProbeWorker:
         return partial(index.search, self._keys.astype(np.float32), 1)
 
     def _encoding(self) -> Callable[[], object]:
-        dimension, codec = self._sizes.dimension, self._sizes.codec
-        words = self._drawn(codec.code_size, dimension // codec.code_size, 256)
-        books = Codebooks(self._drawn(codec.cells, dimension), words)
-        return lambda: decode(encode(self._keys, books), books)
+        codec, sizes = codec_named("pq"), self._sizes.codec
+        shapes = codec.books(sizes).items()
+        books = {name: self._drawn(length) for name, (_, length) in shapes}
+        return lambda: codec.decode(codec.encode(self._keys, sizes, books), sizes, books)
 
     def _placing(self) -> Callable[[], object]:
         states = self._random.integers(0, SORTED // 100, SORTED)
