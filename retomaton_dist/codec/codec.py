@@ -176,15 +176,15 @@ def read_only(array: NDArray[Any]) -> NDArray[Any]:
 
 
 def check_queries(queries: ArrayLike, dimension: int) -> NDArray[np.float32]:
-    """Queries as float32 [rows, d], or one line about what is wrong with them."""
+    """Queries as float32 [n, d]; another width, NaN or infinity is bad input."""
     given: NDArray[Any] = np.asarray(queries)
     if given.ndim != 2 or given.shape[1] != dimension:
-        raise BadInput(
-            f"queries of shape {given.shape}: the automaton's keys have {dimension} numbers, so "
-            f"queries must be [rows, {dimension}]"
-        )
-    rows = np.ascontiguousarray(given, np.float32)
-    sound = np.isfinite(rows).all(axis=1)
-    if not sound.all():
-        raise BadInput(f"query {int(np.argmin(sound))} holds NaN or infinity")
-    return rows
+        raise BadInput(f"queries have shape {given.shape}, not [n, {dimension}] as the keys")
+    if given.dtype.kind not in "fiu":
+        raise BadInput(f"queries are numbers, not {given.dtype}")
+    with np.errstate(over="ignore"):  # what overflows is infinite, and refused
+        checked = np.ascontiguousarray(given, np.float32)
+    if not np.isfinite(checked).all():
+        row = int(np.argmin(np.isfinite(checked).all(axis=1)))
+        raise BadInput(f"query {row} is NaN or infinite somewhere")
+    return checked
