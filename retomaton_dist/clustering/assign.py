@@ -26,11 +26,11 @@ from retomaton_dist.clustering.cells import (
 from retomaton_dist.clustering.products import (
     Blocking,
     Contest,
+    ProductScratch,
     begin,
     contend,
     load_block,
     load_slabs,
-    scratch_on,
     settled,
 )
 from retomaton_dist.errors import BadInput
@@ -101,7 +101,7 @@ def _find(
 ) -> Nearest:
     """The nearest of the centroids that blocks of `size` rows are compared with."""
     states, distances = np.empty(len(keys), np.int32), np.empty(len(keys), np.float32)
-    scratch = scratch_on(blocking.device)
+    scratch = ProductScratch(blocking.device)
     for part in blocks_of(len(keys), size):
         contest = begin(load_block(keys[part], blocking.device), 1, scratch, blocking.rows)
         compare(contest, part)

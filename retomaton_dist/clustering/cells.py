@@ -22,7 +22,6 @@ from retomaton_dist.clustering.products import (
     contend,
     load_block,
     load_slabs,
-    scratch_on,
     settled,
 )
 
@@ -100,7 +99,10 @@ def cell_finder(cells: Cells, blocking: Blocking, *, ranked: bool) -> Callable[[
     find = _block_finder(cells, blocking, ranked)
 
     def find_all(keys: Keys) -> NearCells:
-        near, scratch = np.empty((len(keys), cells.probes), np.int32), scratch_on(blocking.device)
+        near, scratch = (
+            np.empty((len(keys), cells.probes), np.int32),
+            ProductScratch(blocking.device),
+        )
         for part in blocks_of(len(keys), blocking.rows_in_block(keys.shape[1])):
             near[part] = find(load_block(keys[part], blocking.device), scratch)
         return near
