@@ -101,8 +101,7 @@ class KmeansPlan(KeysPlan):
 
     def worker(self) -> Callable[[], "AssignWorker"]:
         """Assigns entries."""
-        reader = GuardedReader(self.store)
-        return partial(AssignWorker, reader, self.clustering, self.files, self.blocking)
+        return partial(AssignWorker, self)
 
     def finish(self, units: Sequence[Record]) -> Done:
         """Join the units' states, and store centroids, sizes and statistics."""
@@ -134,22 +133,21 @@ def _total(units: Sequence[Record], digits: str) -> float:
 class AssignWorker:
     """Writes the states of whole chunks of entries; maps what the training left."""
 
-    def __init__(
-        self, reader: GuardedReader, name: str, files: TrainingFiles, blocking: Blocking
-    ) -> None:
-        self._reader, self._name, self._files, self._blocking = reader, name, files, blocking
+    def __init__(self, plan: KmeansPlan) -> None:
+        self._plan, self._reader = plan, GuardedReader(plan.store)
 
     @cached_property
     def _find(self) -> Callable[[Keys, slice], Nearest]:
         """Gives the entries of a range, whose keys are given, their states."""
-        trained = open_trained(self._reader, self._files)
-        seen = self._files.seen_cells(self._reader.shape.entries)
+        files, blocking = self._plan.files, self._plan.blocking
+        trained = open_trained(self._reader, files)
+        seen = files.seen_cells(self._reader.shape.entries)
         if trained.cells is None or not seen.path.exists():
-            find = finder(trained.centroids, trained.cells, self._blocking)
+            find = finder(trained.centroids, trained.cells, blocking)
             return lambda keys, _: find(keys)
         # All entries were trained on: the cells that they see are known.
         near, offsets = seen.map(), trained.cells.offsets
-        find_in_seen = find_in_seen_cells(trained.centroids, offsets, self._blocking)
+        find_in_seen = find_in_seen_cells(trained.centroids, offsets, blocking)
         return lambda keys, part: find_in_seen(keys, near[part])
 
     def run(self, number: int, payload: range) -> Done:
@@ -158,7 +156,7 @@ class AssignWorker:
         self._reader.check(("values",), first, last)
         nearest = self._find(self._reader.keys(first, last), slice(first, last))
         numbers = nearest.states.astype(states.STATE_TYPE)
-        files = states.write_part(self._reader.store.path, self._name, number, numbers)
+        files = states.write_part(self._plan.store.path, self._plan.clustering, number, numbers)
         # Whole numbers per exponent: they add up to the same sum in any order.
         facts = {
             "inertia_digits": digits_of(nearest.distances).tolist(),

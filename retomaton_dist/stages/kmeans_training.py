@@ -103,7 +103,7 @@ def train_centroids(
         if reached is None and recipe.two_level and not is_for_one(of_cells, shape):
             train_centroids(session, reader, of_cells, files.of_cells, blocking)
         make, gpu = partial(TrainingWorker, job), blocking.device == "cuda"
-        with open_rounds(session, make, files, gpu=gpu) as run:
+        with open_rounds(session, make, files.has, files.keep, gpu=gpu) as run:
             _iterate(job, reached, stop, run, show)
     return open_trained(reader, files)
 

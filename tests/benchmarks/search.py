@@ -141,7 +141,7 @@ def planned_index(path, settings, division=None):
         plan = replace(plan, recipe=replace(plan.recipe, division=division))
     with writing(path) as writer:
         writer.begin(plan.name, plan.config, len(plan.units), {})
-        yield plan, partial(Recorder, ticket_for(writer, plan), plan.worker())
+        yield plan, partial(Recorder, ticket_for(writer, plan).keep, plan.worker())
 
 
 def train(path, name, factory, session, division=None):
