@@ -206,7 +206,7 @@ def training_files(folder: Path, config_hash: str) -> TrainingFiles:
     """The files of a training in a folder, bound to its config and to how units are cut."""
     cut = {
         "unit_rows": [LEAST_UNIT_ROWS, UNIT_ROWS],
-        "records": "pieces with norms, seen cells in one array",
+        "format": 2,
         "range_states": LEAST_RANGE_STATES,
         "least_units": [FEW_UNITS, LEAST_UNITS],
         "strides": strides_for(1 << 62, 1, 64),
