@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from retomaton_dist.checkup.paths import CPU, Numbers, SelfTest
-from retomaton_dist.clustering.assign import find_among_all, find_in_cells
-from retomaton_dist.clustering.cells import Cells
+from retomaton_dist.clustering.assign import Cells, find_among_all, find_in_cells
 from retomaton_dist.clustering.greedy import exact_neighbours
 from retomaton_dist.clustering.products import Blocking
 from retomaton_dist.codec.pq import PqCodes, pq_codec

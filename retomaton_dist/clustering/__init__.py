@@ -9,8 +9,7 @@ arrays      names for arrays, and cutting them into blocks
 draw        which entries are drawn, and the keys that centroids begin with
 contenders  who may be the nearest: exact answers out of inexact products (kernels)
 products    blocks of rows times slabs of centroids, and the contest between these
-cells       the few cells that a row sees, found through cells of cells where there are many
-assign      the nearest centroid of every row, among all or in the cells that it sees
+assign      the nearest centroid of every row, among all or in the few cells that it sees
 sums        what an assignment of rows adds up to, in any order
 update      centroids go to the means of their members; those of empty states to others' halves
 lloyd       iterations, when they stop, and all of them over rows in memory

@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from retomaton_dist.clustering.arrays import Counts, Keys
-from retomaton_dist.clustering.assign import find_among_all
-from retomaton_dist.clustering.cells import NearCells
+from retomaton_dist.clustering.assign import NearCells, find_among_all
 from retomaton_dist.clustering.draw import different, priorities
 from retomaton_dist.clustering.lloyd import cluster_rows
 from retomaton_dist.clustering.products import Blocking

@@ -22,7 +22,7 @@ from pathlib import Path
 import numpy as np
 
 from retomaton_dist.clustering.arrays import Centroids, Counts, Keys, blocks_of
-from retomaton_dist.clustering.cells import Cells, NearCells
+from retomaton_dist.clustering.assign import Cells, NearCells
 from retomaton_dist.clustering.draw import Draw
 from retomaton_dist.clustering.lloyd import Iteration
 from retomaton_dist.clustering.products import Blocking

@@ -13,7 +13,12 @@ from dataclasses import asdict, dataclass
 import numpy as np
 
 from retomaton_dist.clustering.arrays import Keys
-from retomaton_dist.clustering.assign import Nearest, find_among_all, find_in_seen_cells
+from retomaton_dist.clustering.assign import (
+    Nearest,
+    cell_finder,
+    find_among_all,
+    find_in_seen_cells,
+)
 from retomaton_dist.clustering.cell_order import (
     WEIGHED_ROWS,
     count_rows,
@@ -22,7 +27,6 @@ from retomaton_dist.clustering.cell_order import (
     split_rows,
     weigh,
 )
-from retomaton_dist.clustering.cells import cell_finder
 from retomaton_dist.clustering.draw import drawn
 from retomaton_dist.clustering.lloyd import cluster_rows
 from retomaton_dist.clustering.recipe import SPLIT_ITERATIONS, recipe_of_cells
