@@ -2,13 +2,13 @@
 
     ray job submit --working-dir . -- python -m jobs.reproduce_paper --config paper.toml
 
-The flags are those of `retomaton reproduce`, and so are the exit codes: 0 done, 2 bad input or a
-failed run. Every step resumes: run again after a failure, it does only what is missing.
+Flags and exit codes are those of `retomaton reproduce`. Run again after a failure, it does only
+what is missing.
 """
 
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -34,13 +34,6 @@ Table = Mapping[str, Any]
 # k-means of the paper has about so many entries per state, and so has `cluster` by default.
 USUAL = "100"
 SEED = 0
-
-
-def run(arguments: Sequence[str]) -> int:
-    """Run the experiments as a job; return the exit code that becomes the job's."""
-    from retomaton_dist.cli import main
-
-    return main(["reproduce", *arguments])
 
 
 def reproduce(**settings: Any) -> Path:
@@ -239,4 +232,6 @@ def draw_corpus(text: Table, data: Path, most_bytes: int | None, folder: Path) -
 
 
 if __name__ == "__main__":
-    sys.exit(run(sys.argv[1:]))
+    from retomaton_dist.cli import main
+
+    sys.exit(main(["reproduce", *sys.argv[1:]]))

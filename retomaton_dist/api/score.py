@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from retomaton_dist.engine.token_scores import TokenScores
-from retomaton_dist.errors import BadInput
 from retomaton_dist.evaluation.text import TextPlan, find_text
 from retomaton_dist.generation.loaded import RetomatonLM
 from retomaton_dist.settings import ScoreSettings
@@ -19,7 +18,6 @@ from retomaton_dist.storage.scores import ScoreWriter
 
 # Documents that are scored before their numbers are written.
 AT_ONCE = 64
-PARQUET = ".parquet"
 
 
 @dataclass(frozen=True)
@@ -34,7 +32,7 @@ class ScoredDocument:
 def score_files(lm: RetomatonLM, settings: ScoreSettings) -> Iterator[ScoredDocument]:
     """Score every document of the files that has a token; write their tokens' numbers, if asked.
 
-    What is wrong with the text or the file to be written is refused at once.
+    What is wrong with the text is refused at once.
     """
     source = lm.store.stage("tokenize").config
     split = settings.split or source["split"]
@@ -42,8 +40,7 @@ def score_files(lm: RetomatonLM, settings: ScoreSettings) -> Iterator[ScoredDocu
     text = find_text(
         "--text", settings.text, Path(), identified, split, settings.field, source["end"]
     )
-    out = None if settings.out is None else _free(Path(settings.out))
-    return _scored(lm, text, out)
+    return _scored(lm, text, Path(settings.out) if settings.out else None)
 
 
 def _scored(lm: RetomatonLM, text: TextPlan, out: Path | None) -> Iterator[ScoredDocument]:
@@ -80,11 +77,3 @@ def _columns(number: int, scored: TokenScores) -> dict[str, NDArray[Any]]:
         "searched": scored.searched,
         "states": scored.states,
     }
-
-
-def _free(path: Path) -> Path:
-    if path.suffix != PARQUET:
-        raise BadInput(f"--out {path}: name a file that ends in {PARQUET}")
-    if path.exists():
-        raise BadInput(f"--out {path} is there already: name another file")
-    return path

@@ -8,47 +8,29 @@ import textwrap
 from collections.abc import Sequence
 
 from retomaton_dist import __version__
-from retomaton_dist.cli import (
-    build,
-    calibrate,
-    compare,
-    demo,
-    doctor,
-    evaluate,
-    generate,
-    inspect,
-    plan,
-    prune,
-    report,
-    reproduce,
-    score,
-    serve_index,
-    stages,
-    submit,
-    train_lm,
-    verify,
-)
+from retomaton_dist.cli import commands, submit
 from retomaton_dist.cli.command import Command, CommandParser, Parser, add_command, invocation
 from retomaton_dist.cli.signals import signals_interrupt
 from retomaton_dist.errors import RetomatonError
+from retomaton_dist.registry import load
 
 # Of a name that is too long.
 LONGEST_SHOWN = 100
 # As --help shows them.
 GROUPED = {
-    "to begin with": (demo.COMMAND, doctor.COMMAND, plan.COMMAND),
-    "make a store": (build.COMMAND, *stages.COMMANDS),
+    "to begin with": (commands.DEMO, commands.DOCTOR, commands.PLAN),
+    "make a store": (commands.BUILD, *commands.STAGE_COMMANDS),
     "use it": (
-        calibrate.COMMAND,
-        evaluate.COMMAND,
-        compare.COMMAND,
-        report.COMMAND,
-        score.COMMAND,
-        generate.COMMAND,
+        commands.CALIBRATE,
+        commands.EVAL,
+        commands.COMPARE,
+        commands.REPORT,
+        commands.SCORE,
+        commands.GENERATE,
     ),
-    "look after it": (inspect.COMMAND, verify.COMMAND, prune.COMMAND),
-    "on a cluster": (submit.COMMAND, serve_index.COMMAND),
-    "models and the paper": (train_lm.COMMAND, reproduce.COMMAND),
+    "look after it": (commands.INSPECT, commands.VERIFY, commands.PRUNE),
+    "on a cluster": (submit.COMMAND, commands.SERVE_INDEX),
+    "models and the paper": (commands.TRAIN_LM, commands.REPRODUCE),
 }
 COMMANDS = {command.name: command for group in GROUPED.values() for command in group}
 
@@ -94,7 +76,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     command: Command = COMMANDS[parsed.command]
     with signals_interrupt() as asked:
         try:
-            code = command.run(invocation(command, parsed))
+            call = invocation(command, parsed)
+            call.check()
+            code: int = load(command.run)(call)
             # Here, not at exit, so that a reader who has gone away (`| head`) is noticed below.
             sys.stdout.flush()
             return code
@@ -148,9 +132,9 @@ def _parser() -> argparse.ArgumentParser:
 def _listed() -> str:
     """The commands with their summaries, group by group."""
     lines = []
-    for title, commands in GROUPED.items():
+    for title, group in GROUPED.items():
         lines += ["", f"{title}:"]
-        for command in commands:
+        for command in group:
             about = textwrap.wrap(command.summary, 72)
             lines += [f"  {command.name:<14}{about[0]}", *(" " * 16 + x for x in about[1:])]
     return "\n".join(lines)

@@ -22,7 +22,7 @@ from retomaton_dist.settings import (
     PlanSettings,
     TokenizeSettings,
 )
-from retomaton_dist.settings.parsing import with_tables
+from retomaton_dist.settings.parsing import TABLES, split_keywords, with_tables
 from retomaton_dist.stages.build import all_stages, check_fit, check_later
 from retomaton_dist.stages.cost import ReadingCost, StageEstimate, Work
 from retomaton_dist.stages.extract import choose_shape
@@ -201,8 +201,18 @@ class Planned:
         return self.settings.gpus > 0 and stage.stage in GPU_STAGES
 
 
-def make_plan(settings: PlanSettings, tables: Any) -> Planned:
-    """Estimate every stage; `tables` are settings of stages, as in the file of a build."""
+def plan(**settings: Any) -> Planned:
+    """Say what a build of so many tokens would take on such machines; nothing is written.
+
+    Keywords are the flags of `retomaton plan`; `tokens`, and `model` or `dimension`, are needed.
+    Settings of stages are tables, as in `rd.build`: `cluster={"states": 500}`.
+    """
+    flags = {name: value for name, value in settings.items() if name not in TABLES}
+    (chosen,) = split_keywords((PlanSettings,), flags, TABLES)
+    return _planned(chosen, with_tables((), settings))
+
+
+def _planned(settings: PlanSettings, build: BuildSettings) -> Planned:
     keys = _keys(settings)
     rates = widened(read_rates(settings.rates) if settings.rates else MEASURED, keys.dimension)
     cores = settings.cores or psutil.cpu_count() or 1
@@ -215,7 +225,7 @@ def make_plan(settings: PlanSettings, tables: Any) -> Planned:
         tokenizing=_tokenizing(settings, work),
         model=_model(settings, keys, work),
     )
-    build, notes = _fitting(with_tables((), tables), work)
+    build, notes = _fitting(build, work)
     check_later(None, build, keys.dimension)
     check_fit(build, work.shape)
     stages = _estimates(build, settings, work)

@@ -19,6 +19,7 @@ from retomaton_dist.settings.build import (
     SuffixSettings,
     TokenizeSettings,
 )
+from retomaton_dist.settings.demo import DemoSettings
 from retomaton_dist.settings.evaluate import (
     PRESETS,
     CalibrateSettings,
@@ -41,6 +42,7 @@ __all__ = [
     "ClusterSettings",
     "CompileSettings",
     "CorpusSettings",
+    "DemoSettings",
     "EvaluateSettings",
     "ExtractSettings",
     "GenerateSettings",

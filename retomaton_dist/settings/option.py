@@ -20,8 +20,9 @@ def option(help: str, default: Any = ..., **rules: Any) -> Any:  # noqa: A002 - 
     """Declare a setting with its help text, and its default unless it is required.
 
     Rules: `choices`; bounds `least` and `most` (included), `above` and `below` (excluded);
-    `names=True` for the name of a folder inside the store. `shown` is what help shows as the
-    default.
+    `names=True` for the name of a folder inside the store; `path` for what lies elsewhere: `text`
+    to read, a `model` (a path, or a name of the hub), or any other `place`. `shown` is what help
+    shows as the default.
     """
     metadata = {"help": help, **rules}
     if default is ...:

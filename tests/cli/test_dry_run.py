@@ -22,13 +22,12 @@ def test_it_counts_what_the_real_run_makes_and_writes_nothing(
     result = command("extract", tmp_path / "new.store", *flags)
     assert (result.returncode, result.stderr) == (0, "")
     assert list(tmp_path.iterdir()) == []
-    made = rd.open(small_store.path)
-    rows = dict(re.findall(r"^  (\w+) +(.*)$", result.stdout, re.MULTILINE))
-    assert rows["documents"] == "1,800 (200 empty ones skipped)"
-    assert rows["entries"] == f"{made.entries:,} of {TINY_DIMENSION} numbers"
-    assert re.fullmatch(r"0\.00 GB, free: [\d,.]+ GB", rows["disk"])
-    assert re.fullmatch(r"[\d.]+ GB for 1 workers, free here: [\d,.]+ GB", rows["memory"])
-    assert re.fullmatch(r"about \d+:\d\d with 1 workers at [\d,]+ tokens/s each.*", rows["time"])
+    head, *lines = result.stdout.splitlines()
+    made = f"{rd.open(small_store.path).entries:,} entries of {TINY_DIMENSION} numbers"
+    assert head.endswith(f"{made}, from 1,800 documents (200 empty ones skipped)")
+    stages = [line.split()[0] for line in lines if line.endswith("  measured")]
+    assert stages == ["tokenize", "extract", "workers,"]
+    assert not any("derived" in line for line in lines)
 
 
 def test_it_finds_bad_input_too(command, flags, tmp_path):
@@ -81,7 +80,7 @@ def test_that_of_a_build_finds_bad_settings_of_later_stages(command, flags, tmp_
 def test_time_that_nobody_has_is_refused(command, flags, tmp_path, name, seconds):
     store = tmp_path / "new.store"
     result = command(name, store, *flags, f"--dry-run-seconds={seconds}")
-    check_refused_without_a_trace(result, store, f"--dry-run-seconds {seconds}: must be a number")
+    check_refused_without_a_trace(result, store, f"--dry-run-seconds {seconds}: must be ")
 
 
 def test_what_is_not_enough_is_said_loudly(tmp_path):
