@@ -25,14 +25,14 @@ CLUSTERINGS: Registry[Any] = Registry(
     },
 )
 # The names of methods/registry.py, which takes seconds to import: a slip is refused before that.
+_MIXED = [
+    f"{name}+ngram+cache" for name in ("lm", "knnlm", "suffix", "retomaton", "retomaton+suffix")
+]
 METHODS = (
     *("lm", "knnlm", "knnlm+wide", "knnlm+lambda", "adaptret", "suffix", "suffix+lambda"),
     *("retomaton", "retomaton+pw", "retomaton+lambda", "retomaton+suffix", "retomaton+random"),
-    *("retomaton+suffix+lambda", "ngram", "lm+cache", "lm+ngram", "lm+ngram+cache"),
-    *("knnlm+ngram+cache", "suffix+ngram+cache", "retomaton+ngram+cache"),
-    *("retomaton+suffix+ngram+cache", "lm+ngram+cache+lambda", "knnlm+ngram+cache+lambda"),
-    *("suffix+ngram+cache+lambda", "retomaton+ngram+cache+lambda"),
-    "retomaton+suffix+ngram+cache+lambda",
+    *("retomaton+suffix+lambda", "ngram", "lm+cache", "lm+ngram", *_MIXED, "lm+cache+lambda"),
+    *(f"{name}+lambda" for name in _MIXED),
 )
 
 

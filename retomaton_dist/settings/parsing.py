@@ -7,11 +7,12 @@ An unknown key is refused with the nearest known one.
 
 import contextlib
 import dataclasses
+import inspect
 import keyword
 import tomllib
 import types
 import typing
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -238,6 +239,14 @@ def check_known(name: str, known: Sequence[str], place: str) -> None:
     if name not in known:
         near, shown = nearest(name, known, likeness=0), name[:LONGEST]
         raise BadInput(f"{place}: unknown key {shown!r}; the nearest known one is {near!r}")
+
+
+def refuse_unknown(function: Callable[..., Any], unknown: Mapping[str, Any]) -> None:
+    """Refuse keywords that a function does not take, with the nearest that it does."""
+    known = [name for name in inspect.signature(function).parameters if name != "unknown"]
+    for name in unknown:
+        near = nearest(name, known, likeness=0)
+        raise BadInput(f"{function.__name__}: unknown argument {name!r}; did you mean {near!r}?")
 
 
 def _renamed(value: Any) -> Any:

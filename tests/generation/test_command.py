@@ -191,3 +191,10 @@ def test_what_would_fill_the_memory_is_refused_at_once(command, flag, value, sai
 def test_python_has_the_same_bounds(lm):
     with pytest.raises(BadInput, match="max_new_tokens = 99999999999: must be 1 to 1,048,576"):
         lm.generate("the law", max_new_tokens=99999999999)
+
+
+def test_a_keyword_that_python_does_not_take_is_refused_with_the_nearest(lm):
+    with pytest.raises(BadInput, match="'max_length'; did you mean 'max_new_tokens'"):
+        lm.generate("the law", max_length=50)
+    with pytest.raises(BadInput, match="score: unknown argument 'text'; did you mean 'texts'"):
+        lm.score("the law", text=1)
