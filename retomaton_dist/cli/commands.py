@@ -104,8 +104,6 @@ BUILD = Command(
         minutes instead of hours: no keys, only a suffix index and an n-gram model. The same
         command without --no-keys adds the rest:
           retomaton build law.store --corpus law/train.en --split line --model gpt2 --no-keys
-
-        killed? the same command again does only what is missing.
     """,
 )
 STAGE_COMMANDS = tuple(
@@ -137,8 +135,6 @@ CALIBRATE = Command(
         used by scoring and generation (the newest by default), and by eval:
           retomaton score law.store --text law/test.en --calibration fast
           retomaton eval law.store --text law/test.en --calibration fast
-
-        killed? the same command again does only what is missing.
     """,
 )
 EVAL = Command(
@@ -162,8 +158,6 @@ EVAL = Command(
 
         no search at all, in a store that never had a search index:
           retomaton eval law.store --text law/test.en --calibrate-on law/dev.en --no-index
-
-        killed? the same command again does only what is missing.
     """,
 )
 COMPARE = Command(
@@ -299,8 +293,6 @@ PRUNE = Command(
         retomaton prune law.store --keys                once `retomaton compile law.store` is done
         retomaton prune law.store --calibration fast    to calibrate anew under this name
         retomaton prune law.store --automaton coarse --states coarse
-
-        killed? the same command again deletes what is left.
     """,
 )
 SERVE_INDEX = Command(
@@ -344,8 +336,6 @@ TRAIN_LM = Command(
 
         fine-tune an existing model for 2,000 steps:
           retomaton train-lm --corpus law.en --split line --init gpt2 --steps 2000 --out law-lm
-
-        killed? the same command again goes on from the last checkpoint.
     """,
 )
 REPRODUCE = Command(
@@ -375,7 +365,5 @@ REPRODUCE = Command(
         settings of the steps come from the file's tables: [train], [model], [extract], [cluster],
         [index], [compile], [evaluate], [walk]:
           retomaton reproduce --config paper.toml
-
-        killed? the same command again does only what is missing.
     """,
 )

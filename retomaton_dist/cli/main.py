@@ -35,29 +35,18 @@ GROUPED = {
 COMMANDS = {command.name: command for group in GROUPED.values() for command in group}
 
 EPILOG = """\
-a first look:
-  retomaton doctor                                  is everything here as it should be?
-  retomaton demo                                    everything, end to end, in a few minutes
 with your own text and model:
-  retomaton plan --tokens 1e9 --model gpt2 --nodes 4 --cores 32
   retomaton build law.store --corpus law/train.en --split line --model gpt2 --dry-run
   retomaton build law.store --corpus law/train.en --split line --model gpt2
   retomaton eval law.store --text law/test.en --calibrate-on law/dev.en
   retomaton calibrate law.store --on law/dev.en
-  retomaton score law.store --text law/test.en
   retomaton generate law.store --prompt 'Having regard to' --explain
-  retomaton inspect law.store
-  retomaton verify law.store
-the paper's experiments:
-  retomaton reproduce in-domain --data data --out paper
 on a cluster:
-  retomaton submit doctor /shared/law.store
   retomaton submit build --config build.toml
-  retomaton submit eval --config eval.toml
-  retomaton submit list
   ray job submit --working-dir . -- python -m jobs.build_datastore --config build.toml
 
 Settings come from flags, or from one TOML file (--config) with a table per group; flags win.
+Killed? The same command again does only what is missing.
 `retomaton COMMAND --help` explains each command by example.
 exit codes: 0 done, 1 verify or doctor found something, 2 bad input or a failed run, 130
 interrupted, 143 terminated.
@@ -68,7 +57,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code."""
     parser = _parser()
     for argument in sys.argv[1:] if arguments is None else arguments:
-        if not _is_utf8(argument):
+        # Bytes that are no text come as lone surrogates.
+        if any("\ud800" <= letter <= "\udfff" for letter in argument):
             parser.error(
                 f"{os.fsencode(argument)!r} is not UTF-8: no text, name or path may be else"
             )
@@ -98,15 +88,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
             kept = "what is finished is kept: run the same command again to go on"
             print(f"{asked.word}; {kept}", file=sys.stderr)
             return asked.code
-
-
-def _is_utf8(argument: str) -> bool:
-    """Whether an argument is text: bytes that are none come as lone surrogates."""
-    try:
-        argument.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _parser() -> argparse.ArgumentParser:

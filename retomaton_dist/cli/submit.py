@@ -205,7 +205,6 @@ COMMAND = Command(
           retomaton submit eval --config eval.toml --served
           retomaton submit serve-index /shared/law.store --stop
 
-        killed or stopped? the same command again does only what is missing. The packages of this
-        installation go with the job; the nodes need what they depend on.
+        The packages of this installation go with the job; the nodes need what they depend on.
     """,
 )
