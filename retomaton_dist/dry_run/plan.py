@@ -83,14 +83,16 @@ class Planned:
         return sum(map(self.seconds_of, self.stages))
 
     def seconds_of(self, stage: StageEstimate) -> float:
-        """Of one stage: computing or moving bytes, whichever takes longer."""
-        return max(stage.seconds, self.moving(stage))
+        """Of one stage: computing or moving bytes, whichever takes longer.
 
-    def moving(self, stage: StageEstimate) -> float:
-        """Seconds of the network or, on one node, of its disk, if memory does not hold it all."""
-        if self.settings.nodes > 1:
-            return self.network(stage) / (self.settings.nodes * self.settings.network / 8 * 1e9)
-        return self.reads(stage) / measured.DISK_BYTES if self.disk > self.node_memory else 0.0
+        Bytes go through the network or, on one node, its disk, if memory does not hold them all.
+        """
+        moving, nodes = 0.0, self.settings.nodes
+        if nodes > 1:
+            moving = self.network(stage) / (nodes * self.settings.network / 8 * 1e9)
+        elif self.disk > self.node_memory:
+            moving = self.reads(stage) / measured.DISK_BYTES
+        return max(stage.seconds, moving)
 
     @property
     def core_hours(self) -> float:
@@ -105,7 +107,8 @@ class Planned:
     def hours(self, stage: StageEstimate) -> tuple[float, float]:
         """Core- and GPU-hours of a stage."""
         spent = (stage.core_seconds + stage.alone) / 3600
-        return (0.0, spent) if self._by_gpu(stage) else (spent, 0.0)
+        by_gpu = self.settings.gpus > 0 and stage.stage in GPU_STAGES
+        return (0.0, spent) if by_gpu else (spent, 0.0)
 
     def network(self, stage: StageEstimate) -> float:
         """Bytes between nodes: all reads and writes, for the store is shared, and exchanges."""
@@ -197,9 +200,6 @@ class Planned:
             "that of computing, or of moving bytes where that takes longer",
         ]
 
-    def _by_gpu(self, stage: StageEstimate) -> bool:
-        return self.settings.gpus > 0 and stage.stage in GPU_STAGES
-
 
 def plan(**settings: Any) -> Planned:
     """Say what a build of so many tokens would take on such machines; nothing is written.
@@ -216,7 +216,9 @@ def _planned(settings: PlanSettings, build: BuildSettings) -> Planned:
     keys = _keys(settings)
     rates = widened(read_rates(settings.rates) if settings.rates else MEASURED, keys.dimension)
     cores = settings.cores or psutil.cpu_count() or 1
-    memory = 1e9 * settings.node_memory if settings.node_memory else _memory(settings)
+    memory = CORE_MEMORY * cores if settings.cores else float(psutil.virtual_memory().total)
+    if settings.node_memory:
+        memory = 1e9 * settings.node_memory
     shape = choose_shape(int(settings.tokens), keys.dimension, None)
     work = Work(shape, settings.nodes * cores, rates, keys.vocabulary)
     work = replace(
@@ -228,14 +230,14 @@ def _planned(settings: PlanSettings, build: BuildSettings) -> Planned:
     build, notes = _fitting(build, work)
     check_later(None, build, keys.dimension)
     check_fit(build, work.shape)
-    stages = _estimates(build, settings, work)
+    faster = replace(rates, products=measured.GPU_PRODUCTS)
+    on_gpus = replace(work, workers=settings.nodes * settings.gpus, rates=faster)
+    stages = [
+        part
+        for _, stage in all_stages()
+        for part in stage.estimate(build, on_gpus if stage.gpu and settings.gpus else work)
+    ]
     return Planned(settings, keys, cores, memory, tuple(stages), notes)
-
-
-def _memory(settings: PlanSettings) -> float:
-    if settings.cores is None:
-        return float(psutil.virtual_memory().total)
-    return CORE_MEMORY * settings.cores
 
 
 def _keys(settings: PlanSettings) -> KeySizes:
@@ -276,14 +278,3 @@ def _model(settings: PlanSettings, keys: KeySizes, work: Work) -> ReadingCost:
         work.memory(4 * keys.parameters + 4.0 * keys.vocabulary * keys.dimension),
         settings.nodes * settings.gpus if by_gpu else work.workers,
     )
-
-
-def _estimates(build: BuildSettings, settings: PlanSettings, work: Work) -> list[StageEstimate]:
-    """Every stage, by GPUs if it uses them and there are any."""
-    faster = replace(work.rates, products=measured.GPU_PRODUCTS)
-    on_gpus = replace(work, workers=settings.nodes * settings.gpus, rates=faster)
-    return [
-        part
-        for _, stage in all_stages()
-        for part in stage.estimate(build, on_gpus if stage.gpu and settings.gpus else work)
-    ]

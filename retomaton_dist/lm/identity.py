@@ -99,13 +99,8 @@ def identify(settings: ModelSettings, weights: bool = True) -> tuple[ModelSpec, 
     """
     source = find_model(settings, weights)
     tokenizer = _load(source, settings.trust_remote_code)
-    identity = ModelIdentity(
-        name=source.name,
-        place=source.place,
-        revision=source.revision,
-        weights=fingerprint(source) if weights else None,
-        tokenizer=tokenizer.fingerprint,
-    )
+    prints = fingerprint(source) if weights else None, tokenizer.fingerprint
+    identity = ModelIdentity(source.name, source.place, source.revision, *prints)
     spec = ModelSpec(identity, settings.key, settings.dtype, settings.trust_remote_code)
     return spec, tokenizer
 

@@ -92,7 +92,9 @@ def read_file(path: str | Path) -> dict[str, Any]:
             checked_table(value, GROUPS[name], f"--config {path}, [{name}]")
         elif not isinstance(value, str):
             raise BadInput(f"--config {path}: {name} must be text, not {type(value).__name__}")
-    return {name: _renamed(value) for name, value in document.items()}
+    return {
+        name: value if name in TOP_LEVEL else _renamed(value) for name, value in document.items()
+    }
 
 
 def make_group(
@@ -228,7 +230,7 @@ def checked_table(table: Any, group: type[Any], place: str) -> dict[str, Any]:
     if not isinstance(table, dict):
         raise BadInput(f"{place} must be a table of settings")
     known = [field.name for field in dataclasses.fields(group)]
-    renamed: dict[str, Any] = _renamed(table)
+    renamed = _renamed(table)
     for key in renamed:
         check_known(key, known, place)
     return renamed
@@ -249,13 +251,9 @@ def refuse_unknown(function: Callable[..., Any], unknown: Mapping[str, Any]) -> 
         raise BadInput(f"{function.__name__}: unknown argument {name!r}; did you mean {near!r}?")
 
 
-def _renamed(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {_name(key): item for key, item in value.items()}
-    return value
-
-
-def _name(key: str) -> str:
-    """A key's name in Python, where `lambda` is taken."""
-    name = key.replace("-", "_")
-    return f"{name}_" if keyword.iskeyword(name) else name
+def _renamed(table: Mapping[str, Any]) -> dict[str, Any]:
+    """A table by its keys' names in Python, where `lambda` is taken."""
+    names = {key: key.replace("-", "_") for key in table}
+    return {
+        f"{name}_" if keyword.iskeyword(name) else name: table[key] for key, name in names.items()
+    }
