@@ -24,9 +24,15 @@ from retomaton_dist.lm.identity import identify
 from retomaton_dist.lm.outline import outline
 from retomaton_dist.runtime.progress import clock, say
 from retomaton_dist.runtime.session import Session
-from retomaton_dist.settings import CorpusSettings, ModelSettings, ReproduceSettings, WorkerSettings
+from retomaton_dist.settings import (
+    GROUPS,
+    CorpusSettings,
+    ModelSettings,
+    ReproduceSettings,
+    WorkerSettings,
+)
 from retomaton_dist.settings.evaluate import listed
-from retomaton_dist.settings.parsing import GROUPS, checked_table, split_keywords
+from retomaton_dist.settings.parsing import checked_table, split_keywords
 from retomaton_dist.settings.reproduce import STEP_TABLES, check_free
 from retomaton_dist.storage import files
 

@@ -13,8 +13,14 @@ from retomaton_dist.dry_run.build import SECONDS, BuildEstimate, estimate_build
 from retomaton_dist.dry_run.disk import check_disk, check_least
 from retomaton_dist.lm.identity import identify
 from retomaton_dist.runtime.session import Session
-from retomaton_dist.settings import BuildSettings, CorpusSettings, ModelSettings, TokenizeSettings
-from retomaton_dist.settings.parsing import GROUPS, build_settings, split_keywords
+from retomaton_dist.settings import (
+    GROUPS,
+    BuildSettings,
+    CorpusSettings,
+    ModelSettings,
+    TokenizeSettings,
+)
+from retomaton_dist.settings.parsing import build_settings, split_keywords
 from retomaton_dist.settings.stages import DeclaredStage, declared
 from retomaton_dist.stages import build as building
 from retomaton_dist.stages.runner import run_stage

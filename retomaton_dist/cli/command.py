@@ -12,9 +12,9 @@ from typing import Any, NoReturn
 
 from retomaton_dist.errors import BadInput, CorpusError
 from retomaton_dist.registry import nearest
-from retomaton_dist.settings import PRESETS, EvaluateSettings
+from retomaton_dist.settings import GROUPS, PRESETS, EvaluateSettings
 from retomaton_dist.settings.option import flag_of
-from retomaton_dist.settings.parsing import GROUPS, make_groups, read_file, type_of, with_tables
+from retomaton_dist.settings.parsing import make_groups, read_file, type_of, with_tables
 
 Arguments = Mapping[str, Mapping[str, Any]]
 """What `add_argument` of argparse takes, by name or flag."""

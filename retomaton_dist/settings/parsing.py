@@ -18,53 +18,13 @@ from typing import Any, TypeVar
 
 from retomaton_dist.errors import BadInput
 from retomaton_dist.registry import LONGEST, nearest
-from retomaton_dist.settings.build import (
-    BuildSettings,
-    CorpusSettings,
-    DryRunSettings,
-    ModelSettings,
-    PartsSettings,
-)
-from retomaton_dist.settings.demo import DemoSettings
-from retomaton_dist.settings.evaluate import (
-    PRESETS,
-    CalibrateSettings,
-    EvaluateSettings,
-    ReportSettings,
-    WalkSettings,
-)
-from retomaton_dist.settings.generate import GenerateSettings
-from retomaton_dist.settings.load import LoadSettings, ScoreSettings
+from retomaton_dist.settings import GROUPS, PRESETS, BuildSettings, WalkSettings
 from retomaton_dist.settings.option import flag_of
-from retomaton_dist.settings.plan import PlanSettings
-from retomaton_dist.settings.reproduce import ReproduceSettings
 from retomaton_dist.settings.stages import STAGES
-from retomaton_dist.settings.train import TrainSettings
-from retomaton_dist.settings.workers import ServeSettings, WorkerSettings
 from retomaton_dist.storage.files import check_plain
 
 Group = TypeVar("Group")
 
-GROUPS: dict[str, type[Any]] = {
-    "corpus": CorpusSettings,
-    "model": ModelSettings,
-    **{stage.name: stage.settings for stage in STAGES if stage.settings},
-    "parts": PartsSettings,
-    "dry_run": DryRunSettings,
-    "calibrate": CalibrateSettings,
-    "evaluate": EvaluateSettings,
-    "walk": WalkSettings,
-    "report": ReportSettings,
-    "generate": GenerateSettings,
-    "load": LoadSettings,
-    "score": ScoreSettings,
-    "serve": ServeSettings,
-    "workers": WorkerSettings,
-    "train": TrainSettings,
-    "plan": PlanSettings,
-    "reproduce": ReproduceSettings,
-    "demo": DemoSettings,
-}
 NOTHING: Mapping[str, Any] = types.MappingProxyType({})
 TOP_LEVEL = ("store",)
 # No setting is as large; Python does not even print numbers of thousands of digits.

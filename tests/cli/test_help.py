@@ -7,9 +7,8 @@ import tomllib
 import pytest
 
 from retomaton_dist.cli.main import COMMANDS
-from retomaton_dist.settings import PRESETS, EvaluateSettings
+from retomaton_dist.settings import GROUPS, PRESETS, EvaluateSettings
 from retomaton_dist.settings.option import flag_of
-from retomaton_dist.settings.parsing import GROUPS
 from tests.conftest import ROOT, run_command, run_python
 
 HEAVY = ("dask", "faiss", "numba", "pyarrow", "ray", "torch", "transformers", "zarr")

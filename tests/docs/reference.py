@@ -20,8 +20,9 @@ from retomaton_dist.cli.main import GROUPED
 from retomaton_dist.engine.token_scores import TokenScores
 from retomaton_dist.generation.decoding import Effort
 from retomaton_dist.generation.generate import Generated
+from retomaton_dist.settings import GROUPS
 from retomaton_dist.settings.option import flag_of
-from retomaton_dist.settings.parsing import GROUPS, type_of
+from retomaton_dist.settings.parsing import type_of
 from retomaton_dist.storage.corpus import Document
 from retomaton_dist.storage.states import States
 from tests.conftest import ROOT

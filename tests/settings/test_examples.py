@@ -5,10 +5,9 @@ import re
 import pytest
 
 from retomaton_dist.cli.main import COMMANDS
-from retomaton_dist.settings import ClusterSettings, CompileSettings
+from retomaton_dist.settings import GROUPS, ClusterSettings, CompileSettings
 from retomaton_dist.settings.parsing import (
     FLAGGED,
-    GROUPS,
     make_groups,
     read_file,
     with_tables,
