@@ -67,11 +67,6 @@ def estimate(store: str | Path, *, seconds: float = SECONDS, **settings: Any) ->
     return estimate_build(store, build_settings(settings), seconds)
 
 
-def estimate_extraction(store: str | Path, seconds: float, **settings: Any) -> BuildEstimate:
-    """The same for `rd.extract`."""
-    return estimate_build(store, _groups(declared("extract"), settings), seconds)
-
-
 def __getattr__(name: str) -> StageFunction:
     """The function of a stage, such as `rd.suffix`: keywords are the flags of its command."""
     stage = declared(name)
@@ -84,8 +79,8 @@ def stage_function(stage: DeclaredStage) -> StageFunction:
     """The function of `rd.` that runs one stage; all is checked before anything is written."""
 
     def run(store: str | Path, **settings: Any) -> StoreReader:
-        chosen = _groups(stage, settings)
-        _run(stage, Path(store), chosen)
+        groups = split_keywords([GROUPS[name] for name in stage.groups], settings)
+        _run(stage, Path(store), BuildSettings(tuple(groups)))
         return StoreReader.open(store)
 
     run.__name__ = run.__qualname__ = stage.name
@@ -94,11 +89,6 @@ def stage_function(stage: DeclaredStage) -> StageFunction:
         f"{stage.summary}\n\nKeywords are the flags of `retomaton {stage.name}`; {needed}."
     )
     return run
-
-
-def _groups(stage: DeclaredStage | None, keywords: Any) -> BuildSettings:
-    assert stage is not None, "declared in settings/stages.py"
-    return BuildSettings(tuple(split_keywords([GROUPS[name] for name in stage.groups], keywords)))
 
 
 def _run(stage: DeclaredStage, store: Path, settings: BuildSettings) -> None:

@@ -111,7 +111,7 @@ STAGE_COMMANDS = tuple(
         name=stage.name,
         summary=stage.summary,
         run=f"{MAKING}:run_stage",
-        groups=(*stage.groups, *(("dry_run",) if stage.name == "extract" else ())),
+        groups=stage.groups,
         arguments=STORE,
         examples=stage.examples,
     )

@@ -23,16 +23,12 @@ def build_store(call: Invocation) -> int:
 
 def run_stage(call: Invocation) -> int:
     """Run one stage, or what is missing of it, and say what came of it."""
-    from retomaton_dist.api.build import estimate_extraction, stage_function
+    from retomaton_dist.api.build import stage_function
     from retomaton_dist.api.describe import stage_as_text
 
     stage = next(stage for stage in STAGES if stage.name == call.command.name)
-    keywords, dry = call.keywords(*stage.groups), call.settings.get("dry_run")
-    if dry and dry.dry_run:
-        print(estimate_extraction(call.store, dry.dry_run_seconds, **keywords).as_text())
-    else:
-        reader = stage_function(stage)(call.store, **keywords)
-        print(stage_as_text(reader.store, stage.stored(call.settings.get(stage.name))))
+    reader = stage_function(stage)(call.store, **call.keywords())
+    print(stage_as_text(reader.store, stage.stored(call.settings.get(stage.name))))
     return 0
 
 

@@ -13,13 +13,12 @@ from retomaton_dist.dry_run.extraction import (
     time_extraction,
 )
 from retomaton_dist.dry_run.probes import choose_sizes, measure, start_seconds
-from retomaton_dist.dry_run.rates import MEASURED
 from retomaton_dist.dry_run.tables import aligned, amount, size
 from retomaton_dist.errors import BadInput, CorpusError
 from retomaton_dist.runtime.progress import clock
 from retomaton_dist.runtime.session import Session
-from retomaton_dist.settings import BuildSettings, ClusterSettings, TokenizeSettings
-from retomaton_dist.stages.build import all_stages, check_fit, check_later, find_inputs
+from retomaton_dist.settings import BuildSettings, TokenizeSettings
+from retomaton_dist.stages.build import check_fit, check_later, estimate_stages, find_inputs
 from retomaton_dist.stages.cost import Rates, ReadingCost, StageEstimate, Work
 
 # That a dry run measures for, and the shares of it for counting tokens and for the model.
@@ -29,15 +28,12 @@ HEAD = ("stage", "makes", "disk", "reads", "passes", "memory", "unit", "time", "
 
 @dataclass(frozen=True)
 class BuildEstimate:
-    """What every stage would leave and need, beside what is free.
-
-    `rates` are what later stages were derived from; None if `tokenize` and `extract` are all.
-    """
+    """What every stage would leave and need, beside what is free."""
 
     store: Path
     counted: Counted
     extraction: Extraction
-    rates: Rates | None
+    rates: Rates
     stages: tuple[StageEstimate, ...]
     starting: float
     unit_timeout: float
@@ -95,20 +91,16 @@ class BuildEstimate:
     def _basis(self) -> list[str]:
         rates, extraction, share = self.rates, self.extraction, self.counted.share
         part = "all" if share == 1 else f"{share:.1%}"
-        lines = [
+        return [
             "  memory and unit (the longest) are of one worker; passes are over all keys",
             f"  measured: tokenizing {part} of the corpus, and the model on "
             f"{extraction.timed_tokens:,} tokens at once "
             f"({extraction.tokens_per_second:,.0f} tokens/s by each of {extraction.workers} "
             "workers)",
+            "  derived: work to be done over rates of each worker, timed now on made-up keys: "
+            f"{rates.products / 1e9:,.1f} G multiplications/s (states), "
+            f"{rates.searched / 1e9:,.1f} G (index), {rates.encoded:,.0f} codes/s",
         ]
-        if rates is not None:
-            lines.append(
-                "  derived: work to be done over rates of each worker, timed now on made-up keys: "
-                f"{rates.products / 1e9:,.1f} G multiplications/s (states), "
-                f"{rates.searched / 1e9:,.1f} G (index), {rates.encoded:,.0f} codes/s"
-            )
-        return lines
 
 
 def estimate_build(
@@ -116,16 +108,13 @@ def estimate_build(
 ) -> BuildEstimate:
     """Check, count, time and estimate all stages; the store is not touched.
 
-    Without settings of later stages, `tokenize` and `extract` alone. Measuring takes about so many
-    seconds at most, besides starting workers and loading the model.
+    Measuring takes about so many seconds at most, besides starting workers and loading the model.
     """
     if not settings.with_keys:
         raise BadInput("--no-keys: a dry run times the model, which would not be run; leave one")
-    whole = any(isinstance(group, ClusterSettings) for group in settings.groups)
     with Session(settings.workers) as session:
         inputs = find_inputs(Path(store), settings, session)
-        if whole:
-            check_later(Path(store), settings, inputs.outlined.dimension)
+        check_later(Path(store), settings, inputs.outlined.dimension)
         start = start_seconds(session)
         counted = count(inputs.corpus, session, COUNTING * seconds)
         if not counted.entries:
@@ -133,19 +122,16 @@ def estimate_build(
                 f"the corpus holds no token to make an entry of: {counted.skipped} empty documents"
             )
         shape = inputs.shape(counted.entries, settings)
-        if whole:
-            check_fit(settings, shape)
+        check_fit(settings, shape)
         extraction = time_extraction(settings, inputs, counted, session, READING * seconds)
         left = (1 - COUNTING - READING) * seconds
-        rates = measure(choose_sizes(settings, shape), session, left) if whole else None
+        rates = measure(choose_sizes(settings, shape), session, left)
         workers = session.crew(gpu=session.has_gpu()).workers
         vocabulary = inputs.corpus.tokenizer.vocabulary
     documents = counted.whole(len(counted.lengths))
     costs = _tokenizing(counted, extraction.workers, settings), extraction.cost
-    work = Work(shape, workers, rates or MEASURED, vocabulary, documents, 0.0, *costs)
-    chosen = [stage for name, stage in all_stages() if whole or name in ("tokenize", "extract")]
-    stages = tuple(part for stage in chosen for part in stage.estimate(settings, work))
-    timeout = settings.workers.unit_timeout
+    work = Work(shape, workers, rates, vocabulary, documents, 0.0, *costs)
+    stages, timeout = tuple(estimate_stages(settings, work)), settings.workers.unit_timeout
     return BuildEstimate(Path(store), counted, extraction, rates, stages, start, timeout)
 
 

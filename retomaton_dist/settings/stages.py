@@ -105,9 +105,6 @@ STAGES: tuple[DeclaredStage, ...] = (
         one sentence per line, a hub model, one worker per GPU or CPU:
           retomaton extract law.store --corpus law/train.en --split line --model gpt2
 
-        what would it take?
-          retomaton extract law.store --corpus law/train.en --split line --model gpt2 --dry-run
-
         articles that begin with ` = Title = `, longer context, four workers on a cluster:
           retomaton extract wiki.store --corpus wiki.train.txt --split 'regex: = [^=]' \\
               --model ./wiki7M --context 512 --stride 256 --workers 4 --address auto
