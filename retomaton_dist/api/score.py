@@ -2,7 +2,6 @@
 
 import contextlib
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -20,19 +19,10 @@ from retomaton_dist.storage.scores import ScoreWriter
 AT_ONCE = 64
 
 
-@dataclass(frozen=True)
-class ScoredDocument:
-    """A document of the text by its name, scored."""
-
-    number: int
-    name: str
-    scored: TokenScores
-
-
-def score_files(lm: RetomatonLM, settings: ScoreSettings) -> Iterator[ScoredDocument]:
+def score_files(lm: RetomatonLM, settings: ScoreSettings) -> Iterator[tuple[str, TokenScores]]:
     """Score every document of the files that has a token; write their tokens' numbers, if asked.
 
-    What is wrong with the text is refused at once.
+    Yields the documents' names and scores. What is wrong with the text is refused at once.
     """
     source = lm.store.stage("tokenize").config
     split = settings.split or source["split"]
@@ -43,7 +33,7 @@ def score_files(lm: RetomatonLM, settings: ScoreSettings) -> Iterator[ScoredDocu
     return _scored(lm, text, Path(settings.out) if settings.out else None)
 
 
-def _scored(lm: RetomatonLM, text: TextPlan, out: Path | None) -> Iterator[ScoredDocument]:
+def _scored(lm: RetomatonLM, text: TextPlan, out: Path | None) -> Iterator[tuple[str, TokenScores]]:
     with contextlib.ExitStack() as stack:
         writer = None
         if out is not None:
@@ -55,7 +45,7 @@ def _scored(lm: RetomatonLM, text: TextPlan, out: Path | None) -> Iterator[Score
             for (number, (name, _)), scored in zip(group, found, strict=True):
                 if writer is not None:
                     writer.write(_columns(number, scored))
-                yield ScoredDocument(number, name, scored)
+                yield name, scored
 
 
 def _documents(lm: RetomatonLM, text: TextPlan) -> Iterator[tuple[str, NDArray[np.int32]]]:

@@ -2,7 +2,6 @@
 
 import argparse
 import secrets
-import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -22,7 +21,7 @@ from retomaton_dist.cli.command import (
 from retomaton_dist.cli.signals import signals_interrupt
 from retomaton_dist.dry_run.tables import aligned
 from retomaton_dist.errors import BadInput
-from retomaton_dist.runtime.progress import clock
+from retomaton_dist.runtime.progress import clock, say
 
 if TYPE_CHECKING:
     from retomaton_dist.runtime.submission import JobBoard, SubmittedJob
@@ -110,14 +109,10 @@ def _submit(name: str, arguments: Sequence[str], flags: dict[str, Any]) -> int:
     job = f"{name}-{secrets.token_hex(4)}"
     board = _board(flags)
     board.submit(job, line, [Path(__file__).parent.parent], files)
-    where = f" --address {flags['address']}" if "address" in flags else ""
-    print(
-        f"submitted {job} to {board.address}\n"
-        f"  its log: retomaton submit follow {job}{where}\n"
-        f"  to end it: retomaton submit stop {job}{where}",
-        file=sys.stderr,
-        flush=True,
-    )
+    where = _where(flags)
+    say(f"submitted {job} to {board.address}")
+    say(f"  its log: retomaton submit follow {job}{where}")
+    say(f"  to end it: retomaton submit stop {job}{where}")
     return 0 if flags.get("detach") else _follow(board, job, flags)
 
 
@@ -127,34 +122,32 @@ def _board(flags: dict[str, Any]) -> "JobBoard":
     return JobBoard(flags.get("address"))
 
 
+def _where(flags: dict[str, Any]) -> str:
+    return f" --address {flags['address']}" if "address" in flags else ""
+
+
 def _follow(board: "JobBoard", job: str, flags: dict[str, Any]) -> int:
+    def show(log: str) -> None:
+        print(log, end="", flush=True)
+
     with signals_interrupt() as asked:
         try:
-            found = board.follow(job, _write, _note)
+            found = board.follow(job, show, _note)
         except KeyboardInterrupt:
-            where = f" --address {flags['address']}" if "address" in flags else ""
-            _note(f"{job} goes on; `retomaton submit stop {job}{where}` ends it")
+            _note(f"{job} goes on; `retomaton submit stop {job}{_where(flags)}` ends it")
             return asked.code
     if found.status == "SUCCEEDED":
         return 0
-    _note(f"{job} {'was stopped' if found.status == 'STOPPED' else 'failed'}: {_reason(found)}")
+    said = found.message.strip().splitlines() or ["its log may say why"]
+    reason = said[0] if len(said) == 1 else f"{said[0]} ... {said[-1]}"
+    if found.code:
+        reason = f"exit code {found.code}; its log says why"
+    _note(f"{job} {'was stopped' if found.status == 'STOPPED' else 'failed'}: {reason}")
     return found.code or 2
 
 
-def _reason(job: "SubmittedJob") -> str:
-    if job.code:
-        return f"exit code {job.code}; its log says why"
-    said = job.message.strip().splitlines() or ["its log may say why"]
-    return said[0] if len(said) == 1 else f"{said[0]} ... {said[-1]}"
-
-
-def _write(text: str) -> None:
-    sys.stdout.write(text)
-    sys.stdout.flush()
-
-
 def _note(text: str) -> None:
-    print(f"retomaton submit: {text}", file=sys.stderr, flush=True)
+    say(f"retomaton submit: {text}")
 
 
 def as_text(jobs: "Sequence[SubmittedJob]") -> str:

@@ -91,10 +91,9 @@ def score(call: Invocation) -> int:
     print("".join(f"{name:>12}" for name in SCORED) + "  document")
     tokens = searches = 0
     log_p = log_lm = 0.0
-    for document in documents:
-        scored = document.scored
+    for name, scored in documents:
         levels = scored.perplexity, scored.perplexity_of_lm
-        _show_scored(*levels, scored.foss, len(scored.tokens), document.name)
+        _show_scored(*levels, scored.foss, len(scored.tokens), name)
         tokens += len(scored.tokens)
         searches += int(scored.searched.sum())
         log_p += scored.total

@@ -94,8 +94,8 @@ class BuildEstimate:
         return [
             "  memory and unit (the longest) are of one worker; passes are over all keys",
             f"  measured: tokenizing {part} of the corpus, and the model on "
-            f"{extraction.timed_tokens:,} tokens at once "
-            f"({extraction.tokens_per_second:,.0f} tokens/s by each of {extraction.workers} "
+            f"{extraction.timed.tokens:,} tokens at once "
+            f"({extraction.timed.tokens_per_second:,.0f} tokens/s by each of {extraction.workers} "
             "workers)",
             "  derived: work to be done over rates of each worker, timed now on made-up keys: "
             f"{rates.products / 1e9:,.1f} G multiplications/s (states), "

@@ -66,19 +66,17 @@ class Extraction:
     """What reading the corpus with the model would take."""
 
     shape: Shape
+    timed: "Timed"
     computed_tokens: int
-    workers: int
-    tokens_per_second: float
-    worker_bytes: int
-    timed_tokens: int
     unit_tokens: int
+    workers: int
 
     @property
     def cost(self) -> ReadingCost:
         """At the rate that was timed, once the workers have started."""
-        spent = self.computed_tokens / self.tokens_per_second
-        unit = self.unit_tokens / self.tokens_per_second
-        return ReadingCost(spent, unit, self.worker_bytes, self.workers, "measured")
+        spent = self.computed_tokens / self.timed.tokens_per_second
+        unit = self.unit_tokens / self.timed.tokens_per_second
+        return ReadingCost(spent, unit, self.timed.memory, self.workers, "measured")
 
 
 def time_extraction(
@@ -94,12 +92,10 @@ def time_extraction(
     computed = counted.whole(_computed(counted.lengths, windowing)) + seams
     return Extraction(
         shape=Shape(entries, shape.dimension, shape.chunk_entries),
+        timed=timed,
         computed_tokens=computed,
-        workers=min(workers, units),
-        tokens_per_second=timed.tokens_per_second,
-        worker_bytes=timed.memory,
-        timed_tokens=timed.tokens,
         unit_tokens=-(-computed // max(units, 1)),
+        workers=min(workers, units),
     )
 
 
