@@ -113,6 +113,7 @@ STAGE_COMMANDS = tuple(
         run=f"{MAKING}:run_stage",
         groups=stage.groups,
         arguments=STORE,
+        opens=not stage.from_text,
         examples=stage.examples,
     )
     for stage in STAGES
@@ -214,9 +215,9 @@ GENERATE = Command(
     arguments={
         **STORE,
         "prompts": {
-            "metavar": "-",
+            "metavar": "PROMPTS",
             "nargs": "?",
-            "help": "go on from every line of standard input, as --prompts - does",
+            "help": "a file with a prompt per line, or - for lines typed: as --prompts",
         },
     },
     opens=True,
@@ -308,6 +309,7 @@ SERVE_INDEX = Command(
         },
         "--stop": {"action": "store_true", "help": "end the running service"},
     },
+    opens=True,
     examples="""
         on a cluster; it stays when this command ends:
           retomaton serve-index law.store --address auto
