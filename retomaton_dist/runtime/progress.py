@@ -106,6 +106,8 @@ class _Bar(Progress):
         self._bar.close()
 
 
+# Of each `counted` that is under way, the innermost last.
+_counting: list[Progress] = []
 _MODES = {"bar": _Bar, "lines": _Lines, "json": _Json, "none": Progress}
 
 
@@ -120,11 +122,24 @@ def showing(
 
 
 def counted(items: Sequence[Item], mode: str | None, label: str, unit: str) -> Iterator[Item]:
-    """The items, with progress shown as each of them is done."""
+    """The items, with progress shown as each of them, or a part of one (`part_done`), is done."""
     with showing(mode, label, len(items), unit) as progress:
-        for item in items:
-            yield item
+        for number, item in enumerate(items):
+            _counting.append(progress)
+            try:
+                yield item
+            finally:
+                _counting.pop()
+            progress.done = number
             progress.advance(1)
+
+
+def part_done(part: int, parts: int, name: str) -> None:
+    """Say how far the present item of `counted` has come; without one, nothing is shown."""
+    if _counting:
+        progress = _counting[-1]
+        ahead = int(progress.done) + 0.99 * part / parts - progress.done
+        progress.advance(max(0.0, ahead), {name: f"{part} of {parts}"})
 
 
 def clock(seconds: float) -> str:

@@ -105,11 +105,6 @@ STAGES: tuple[DeclaredStage, ...] = (
         one sentence per line, a hub model, one worker per GPU or CPU:
           retomaton extract law.store --corpus law/train.en --split line --model gpt2
 
-        what would it take?
-          retomaton extract law.store --corpus law/train.en --split line --model gpt2 --dry-run
-
-        killed? the same command again does only what is missing.
-
         articles that begin with ` = Title = `, longer context, four workers on a cluster:
           retomaton extract wiki.store --corpus wiki.train.txt --split 'regex: = [^=]' \\
               --model ./wiki7M --context 512 --stride 256 --workers 4 --address auto
@@ -134,8 +129,6 @@ STAGES: tuple[DeclaredStage, ...] = (
           retomaton cluster law.store --name coarse --states 2000
           retomaton cluster law.store --algorithm greedy --neighbours 10
           retomaton cluster law.store --algorithm none
-
-        killed? the same command again goes on from the last iteration or unit.
         """,
         code="retomaton_dist.stages.cluster:ClusterStage",
         folder="states",
@@ -158,8 +151,6 @@ STAGES: tuple[DeclaredStage, ...] = (
 
         fixed search parameters instead of tuned ones:
           retomaton index law.store --parameters nprobe=32
-
-        killed? the same command again does only what is missing.
         """,
         code="retomaton_dist.stages.index:IndexStage",
         folder="index",
@@ -180,8 +171,6 @@ STAGES: tuple[DeclaredStage, ...] = (
 
         exact distances, at the price of a copy of the keys:
           retomaton compile law.store --codec fp16 --name exact
-
-        killed? the same command again does only what is missing.
         """,
         code="retomaton_dist.stages.compile:CompileStage",
         folder="automata",
@@ -200,8 +189,6 @@ STAGES: tuple[DeclaredStage, ...] = (
 
         longer matches told apart, beside the first index:
           retomaton suffix law.store --longest 16 --name long
-
-        killed? the same command again does only what is missing.
         """,
         code="retomaton_dist.stages.suffix:SuffixStage",
         folder="suffixes",
@@ -219,8 +206,6 @@ STAGES: tuple[DeclaredStage, ...] = (
 
         longer ones, beside the first:
           retomaton ngram law.store --order 8 --name long
-
-        killed? the same command again does only what is missing.
         """,
         code="retomaton_dist.stages.ngram:NgramStage",
         folder="ngrams",
