@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from retomaton_dist.storage.errors import WriteFailed
+from retomaton_dist.storage.errors import DamagedStore, WriteFailed
 
 TEMPORARY = ".tmp"
 READ_BLOCK = 1 << 20
@@ -167,6 +167,18 @@ def problem_of(path: Path, expected: FileDigest) -> str | None:
     if found.bytes != expected.bytes:
         return f"has {found.bytes:,} bytes instead of {expected.bytes:,}"
     return None if found.digest == expected.digest else "its contents were altered"
+
+
+def check_size(path: Path, expected: int, remedy: str) -> None:
+    """Refuse a file that is missing or has another size than it was written with."""
+    try:
+        size = path.stat().st_size
+    except OSError as error:
+        raise DamagedStore(
+            f"{path} is missing or cannot be read ({error.strerror}); {remedy}"
+        ) from error
+    if size != expected:
+        raise DamagedStore(f"{path} has {size:,} bytes instead of {expected:,}; {remedy}")
 
 
 def make_folder(folder: Path) -> None:

@@ -18,10 +18,10 @@ from retomaton_dist.storage import canonical, files
 from retomaton_dist.storage.canonical import Json
 from retomaton_dist.storage.errors import BadInput, DamagedStore
 from retomaton_dist.storage.files import FileDigest
-from retomaton_dist.storage.shaped import (
-    Known,
+from retomaton_dist.storage.json_rules import (
+    JsonObject,
     Rule,
-    check_shape,
+    check_keys,
     is_files,
     is_object,
     is_stage,
@@ -94,12 +94,12 @@ def read(store: Path, stage: str, unit: int, config_hash: str, attempt: int = 0)
         ) from None
     except OSError as error:
         raise DamagedStore(f"{path} cannot be read: {error.strerror}; {remedy}") from error
-    check_shape(str(path), value, _RECORD)
+    check_keys(str(path), value, _RECORD)
     bound = value["unit"], value["config_hash"], value["attempt"]
     if bound != (unit, config_hash, attempt):
         raise DamagedStore(f"{path} belongs to another unit or other settings; {remedy}")
     listed = {name: FileDigest(**item) for name, item in value["files"].items()}
-    return Record(unit, config_hash, listed, Known(value["facts"]), attempt)
+    return Record(unit, config_hash, listed, JsonObject(value["facts"]), attempt)
 
 
 def remove(store: Path, stage: str, unit: int, attempt: int = 0) -> None:

@@ -16,7 +16,7 @@ from retomaton_dist.storage import files
 from retomaton_dist.storage.canonical import Json
 from retomaton_dist.storage.errors import DamagedStore
 from retomaton_dist.storage.files import FileDigest
-from retomaton_dist.storage.shaped import Known, Rule, check_present, is_number, is_text
+from retomaton_dist.storage.json_rules import JsonObject, Rule, check_values, is_number, is_text
 
 _FACTS = b"retomaton"
 _SHAPE: dict[str, Rule] = {
@@ -72,8 +72,8 @@ def read_facts(path: Path) -> Json:
         found = json.loads(metadata[_FACTS])
         if not isinstance(found, dict):
             raise ValueError("its facts are none")
-    check_present(str(path), found, _SHAPE)
-    return Known(found)
+    check_values(str(path), found, _SHAPE)
+    return JsonObject(found)
 
 
 def column_names(path: Path) -> list[str]:

@@ -36,7 +36,7 @@ def draw_histograms(store: str, folder: Path) -> None:
     from retomaton_dist.storage.store import Store
 
     opened = Store.open(store)
-    for name in opened.clusterings():
+    for name in opened.finished("cluster"):
         states, facts = opened.states(name), opened.stage(f"cluster/{name}").facts
         tally = {1: states.count} if states.algorithm == "none" else tally_of(states.sizes)
         path = folder / f"{name}.png"

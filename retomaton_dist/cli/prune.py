@@ -5,16 +5,16 @@ from pathlib import Path
 
 from retomaton_dist.cli.command import Command, Invocation
 from retomaton_dist.errors import BadInput
+from retomaton_dist.settings.choices import CODECS
+from retomaton_dist.settings.stages import STAGES
 
-# What is dropped by name, with its help.
+# Stages that name what they make, by their flags; what is made from others comes first.
+STAGE_OF = {stage.prune[0]: stage for stage in reversed(STAGES) if stage.named}
+# What is deleted by name, with its help.
 NAMED = {
     "evaluation": "delete an evaluation of STORE/evaluations; its name is free then",
     "calibration": "delete a calibration",
-    "automaton": "delete an automaton, and its codec if no other has it",
-    "states": "delete a clustering that no automaton was compiled from",
-    "index": "delete a search index that no calibration uses",
-    "ngrams": "delete an n-gram model that no calibration uses",
-    "suffixes": "delete a suffix index that no n-gram model and no calibration uses",
+    **dict(stage.prune for stage in STAGE_OF.values()),
 }
 
 
@@ -32,24 +32,28 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(call: Invocation) -> int:
-    """Delete what was named and say how much room that made."""
+    """Delete what was named and say how many bytes that set free."""
     named = {kind: call[kind] for kind in NAMED if call.get(kind) is not None}
     if not call.get("keys") and not named:
         flags = ", ".join(f"--{kind} NAME" for kind in NAMED)
-        raise BadInput(f"nothing was named to be dropped; say --keys, {flags}")
-    from retomaton_dist.storage.prune import prune_evaluation, prune_keys, prune_part
+        raise BadInput(f"nothing was named to be deleted; say --keys, {flags}")
+    from retomaton_dist.calibration.calibration import CALIBRATIONS
+    from retomaton_dist.storage.prune import NamedPart, prune_evaluation, prune_keys, prune_part
     from retomaton_dist.storage.store import Store, writing
 
+    parts = {flag: NamedPart(flag, stage.name, stage.folder) for flag, stage in STAGE_OF.items()}
+    parts["calibration"] = NamedPart("calibration", "calibrate", CALIBRATIONS)
     Store.open(call["store"])
     with writing(call["store"]) as writer:
         for kind, name in named.items():
             if kind == "evaluation":
                 freed = prune_evaluation(Path(writer.path), name)
             else:
-                freed = prune_part(writer, kind, name)
+                freed = prune_part(writer, parts[kind], name)
             print(f"{kind} {name!r} deleted: {freed:,} bytes set free")
         if call.get("keys"):
-            freed = prune_keys(writer)
+            without_keys = [name for name in CODECS if CODECS[name].encodes]
+            freed = prune_keys(writer, without_keys)
             print(f"keys deleted: {freed:,} bytes set free")
     return 0
 

@@ -192,12 +192,11 @@ def _complete(
         _run_units(writer, plan, plan.to_do(missing), session)
         # A worker that was cut off may come back when the stage is done, or the next at work.
         writer.lock.renew_token()
-    units = [writer.record(plan.name, unit) for unit in range(len(plan.units))]
+    units = [writer.store.record(plan.name, unit) for unit in range(len(plan.units))]
     if plan.merges:
         _check_parts(writer, plan.name, units)
     done = plan.finish(units)
-    finish = writer.finish_merged if plan.merges else writer.finish
-    finish(plan.name, done.files, done.facts)
+    writer.finish(plan.name, done.files, done.facts, merges=plan.merges)
 
 
 def _check_parts(writer: StoreWriter, name: str, units: Sequence[Record]) -> None:

@@ -38,7 +38,7 @@ def _tokenize(writer, lengths):
         "tokens": sum(lengths), "skipped": 0, "sources": 1, "source_bytes": 1,
         "first_source": "s.txt", "tokenizer": "made",
     }  # fmt: skip
-    writer.finish_merged("tokenize", files, facts)
+    writer.finish("tokenize", files, facts, merges=True)
 
 
 def _extract(writer, keys, chunk_entries):
