@@ -260,6 +260,35 @@ class Corpus(PicklesFieldsOnly):
         return column
 
 
+@dataclass(frozen=True, eq=False)
+class CorpusInMemory(Corpus):
+    """Tokenised texts that lie nowhere: they have neither names nor sources nor offsets."""
+
+    documents: tuple[NDArray[np.int32], ...]
+
+    @classmethod
+    def of(
+        cls, documents: Sequence[NDArray[np.int32]], prefix: int | None, vocabulary: int
+    ) -> "CorpusInMemory":
+        """The corpus of these documents, each of which has an entry at least."""
+        return cls(Path("/dev/null"), prefix, vocabulary, tuple(documents))
+
+    @cached_property
+    def tokens(self) -> NDArray[np.int32]:
+        """All tokens, in corpus order."""
+        return np.concatenate(self.documents)
+
+    @cached_property
+    def lengths(self) -> NDArray[np.int64]:
+        """Number of entries of each document; never 0."""
+        return np.array([len(tokens) - self.lead for tokens in self.documents], np.int64)
+
+    @cached_property
+    def first_entries(self) -> NDArray[np.int64]:
+        """First entry of each document."""
+        return np.concatenate([[0], np.cumsum(self.lengths)[:-1]]).astype(np.int64)
+
+
 def _end_of(first: NDArray[np.int64], lengths: NDArray[np.int64]) -> int | None:
     """Where documents end that follow each other from 0 on; None if they do not."""
     end = 0

@@ -36,15 +36,11 @@ _ABSENT = "(absent)"
 _REMEDY = "restore store.json from a copy, or build the store anew in another folder"
 
 
-def _is_units(value: Any) -> bool:
-    return is_whole(value) and value <= MOST_UNITS
-
-
 _STAGE: dict[str, Rule] = {
     "name": is_stage,
     "status": lambda value: value in ("running", "done"),
     "config": is_object,
-    "units": _is_units,
+    "units": lambda value: is_whole(value) and value <= MOST_UNITS,
     "attempt": is_whole,
     "digest": or_none(is_text),
     "bytes": is_whole,
@@ -173,10 +169,10 @@ def _stage(path: Path, value: Any) -> tuple[str, Stage]:
     """Name and stage; nothing that is not as a stage writes it is let in."""
     given = {"attempt": 0, **value} if is_object(value) else value
     check_keys(f"{path}: a stage", given, _STAGE)
-    kind = given["name"].split("/")[0]
     name = given.pop("name")
     for part, rules in (("facts", _FACTS), ("config", _CONFIG)):
-        check_values(f"{path}: {part} of stage {name}", given[part], rules.get(kind, {}))
+        of_kind = rules.get(name.split("/")[0], {})
+        check_values(f"{path}: {part} of stage {name}", given[part], of_kind)
         given[part] = JsonObject(given[part])
     listed = {key: FileDigest(**item) for key, item in given.pop("files").items()}
     return name, Stage(files=listed, **given)

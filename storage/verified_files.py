@@ -78,11 +78,11 @@ def problems_of(group: str, listed: Mapping[Path, FileDigest]) -> dict[Path, str
     with _machine_cache(group) as shared:
         _CACHE.update(shared)
         with ThreadPoolExecutor(THREADS) as pool:
-            found = dict(zip(listed, pool.map(problem_of, listed, listed.values()), strict=True))
+            problems = list(pool.map(problem_of, listed, listed.values()))
         names = [str(path.absolute()) for path in listed]
         shared.clear()
         shared.update({name: _CACHE[name] for name in names if name in _CACHE})
-    return {path: problem for path, problem in found.items() if problem is not None}
+    return {path: problem for path, problem in zip(listed, problems, strict=True) if problem}
 
 
 def _is_verified(path: Path, expected: FileDigest) -> bool:
@@ -92,10 +92,10 @@ def _is_verified(path: Path, expected: FileDigest) -> bool:
 
 def _stamp(path: Path) -> Stamp | None:
     try:
-        found = path.stat()
+        now = path.stat()
     except OSError:
         return None
-    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+    return now.st_dev, now.st_ino, now.st_size, now.st_mtime_ns, now.st_ctime_ns
 
 
 @contextlib.contextmanager
@@ -125,10 +125,10 @@ def cache_folder() -> Path | None:
     folder = Path(tempfile.gettempdir()) / f"retomaton-verified-{os.geteuid()}"
     try:
         folder.mkdir(mode=0o700, exist_ok=True)
-        found = folder.lstat()
+        status = folder.lstat()
     except OSError:
         return None
-    private = found.st_uid == os.geteuid() and not found.st_mode & 0o077
+    private = status.st_uid == os.geteuid() and not status.st_mode & 0o077
     return folder if private and not folder.is_symlink() else None
 
 

@@ -17,7 +17,7 @@ from retomaton_dist.engine.walks import WalkResult
 from retomaton_dist.errors import BadInput
 from retomaton_dist.lm.model import LanguageModel
 from retomaton_dist.lm.model_reader import WindowReader
-from retomaton_dist.storage.corpus_in_memory import CorpusInMemory
+from retomaton_dist.storage.corpus import CorpusInMemory
 
 if TYPE_CHECKING:
     from retomaton_dist.generation.loaded import RetomatonLM
