@@ -162,8 +162,8 @@ class Corpus(PicklesFieldsOnly):
         return int(self.first_entries[-1] + self.lengths[-1])
 
     @property
-    def lead(self) -> int:
-        """Tokens of a document that have no entry: 1 if there is no prefix to predict them from."""
+    def unpredicted(self) -> int:
+        """How many first tokens of a document have no entry: 1 without a prefix, else 0."""
         return 0 if self.prefix is not None else 1
 
     def __len__(self) -> int:
@@ -182,7 +182,7 @@ class Corpus(PicklesFieldsOnly):
 
     def first_token(self, document: int) -> int:
         """Where a document begins in `tokens`."""
-        return int(self.first_entries[document]) + self.lead * document
+        return int(self.first_entries[document]) + self.unpredicted * document
 
     def inputs(self, document: int, start: int, stop: int) -> NDArray[np.int32]:
         """What the model reads to make the keys of a document's entries start..stop-1."""
@@ -200,7 +200,7 @@ class Corpus(PicklesFieldsOnly):
 
     def values_of(self, entries: NDArray[Any]) -> NDArray[np.int32]:
         """Values of any entries."""
-        if self.lead:
+        if self.unpredicted:
             # Every document has a token more than entries.
             entries = entries + np.searchsorted(self.first_entries, entries, side="right")
         values: NDArray[np.int32] = self.tokens[entries]
@@ -213,9 +213,9 @@ class Corpus(PicklesFieldsOnly):
         """
         entries = np.arange(first, last)
         document = np.searchsorted(self.first_entries, entries, side="right")
-        before: NDArray[np.int32] = self.tokens[entries + self.lead * document - 1]
+        before: NDArray[np.int32] = self.tokens[entries + self.unpredicted * document - 1]
         begins = self.first_entries[document - 1] == entries
-        before[begins] = -2 - before[begins] if self.lead else -1
+        before[begins] = -2 - before[begins] if self.unpredicted else -1
         return before
 
     def pointers(self, first: int, last: int) -> NDArray[np.int64]:
@@ -237,7 +237,7 @@ class Corpus(PicklesFieldsOnly):
         batch = _table(path, DOCUMENT_SCHEMA)
         lengths = batch.column("length").to_numpy(zero_copy_only=True)
         first = batch.column("first_entry").to_numpy(zero_copy_only=True)
-        tokens = len(self.tokens) - self.lead * len(lengths)
+        tokens = len(self.tokens) - self.unpredicted * len(lengths)
         if _end_of(first, lengths) != tokens:
             raise DamagedStore(
                 f"{path}: its documents do not follow each other, or have other "
@@ -281,7 +281,7 @@ class CorpusInMemory(Corpus):
     @cached_property
     def lengths(self) -> NDArray[np.int64]:
         """Number of entries of each document; never 0."""
-        return np.array([len(tokens) - self.lead for tokens in self.documents], np.int64)
+        return np.array([len(tokens) - self.unpredicted for tokens in self.documents], np.int64)
 
     @cached_property
     def first_entries(self) -> NDArray[np.int64]:

@@ -37,7 +37,12 @@ _ADVICE = {
     errno.EPERM: "not permitted; choose another folder or change its permissions",
 }
 
-_fence: ContextVar[Callable[[], None] | None] = ContextVar("fence", default=None)
+
+def _no_fence() -> None:
+    """Let everything be written."""
+
+
+_fence: ContextVar[Callable[[], None]] = ContextVar("fence", default=_no_fence)
 
 
 @dataclass(frozen=True)
@@ -99,8 +104,12 @@ def fenced(check: Callable[[], None]) -> Iterator[None]:
 
 def check_fence() -> None:
     """Call the check of the innermost `fenced` block, if there is one."""
-    if check := _fence.get():
-        check()
+    current_fence()()
+
+
+def current_fence() -> Callable[[], None]:
+    """The check of the innermost `fenced` block, to be taken to other threads and processes."""
+    return _fence.get()
 
 
 @contextlib.contextmanager

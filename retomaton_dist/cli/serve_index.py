@@ -27,7 +27,7 @@ def run(call: Invocation) -> int:
     """Start, show or end a service; without a cluster stay until interrupted."""
     settings, workers = (call.group(name) for name in COMMAND.groups)
     store = store_of(call)
-    from retomaton_dist.runtime.search_service import SearchService, choose_place
+    from retomaton_dist.runtime.search_service import SearchService, service_crew
     from retomaton_dist.runtime.session import Session
     from retomaton_dist.search.layout import IndexFiles
     from retomaton_dist.search.parameters import parse
@@ -44,8 +44,8 @@ def run(call: Invocation) -> int:
         elif call.get("stop"):
             SearchService.connect(opened).stop()
         else:
-            place = choose_place(settings, workers)
-            service = SearchService.serve(opened, parse(settings.parameters or ""), place)
+            crew = service_crew(opened, settings, workers)
+            service = SearchService.serve(opened, parse(settings.parameters or ""), crew)
             print(as_text(service), flush=True)
             if alone:
                 _stay(session.joined_address)

@@ -10,7 +10,7 @@ from ray.exceptions import RayError, RayTaskError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from retomaton_dist.runtime.bounded_waits import Answer, answer_of, wait_for
-from retomaton_dist.runtime.cluster import Crew, first_line, holds_workers
+from retomaton_dist.runtime.cluster import Crew, first_line, node_capacity
 from retomaton_dist.runtime.progress import say
 
 FETCH_SECONDS = 30.0
@@ -38,13 +38,13 @@ class NodeAnswer(Generic[Answer]):
 
 
 def alive_nodes(crew: Crew | None = None) -> list[ClusterNode]:
-    """The nodes that are alive, by name; with a crew, those with room for one of its actors."""
-    found = [
+    """The nodes that are alive, by name; with a crew, those that can hold one of its actors."""
+    nodes = [
         ClusterNode(node["NodeID"], _name(node), int(node["Resources"].get("GPU", 0)))
         for node in ray.nodes()
-        if node["Alive"] and (crew is None or holds_workers(node, crew))
+        if node["Alive"] and (crew is None or node_capacity(node["Resources"], crew))
     ]
-    return sorted(found, key=lambda node: node.name)
+    return sorted(nodes, key=lambda node: node.name)
 
 
 def call_on_nodes(
@@ -66,7 +66,11 @@ def call_on_nodes(
             told = True
             names = ", ".join(node.name for node in asked.values())
             say(f"note: no answer from {names} yet; waiting for up to {seconds:.0f} s")
-    answers += [_silent(node, reference, seconds, gpus) for reference, node in asked.items()]
+    taken = "; are its GPUs taken?" if gpus else ""
+    for reference, node in asked.items():
+        ray.cancel(reference, force=True)
+        problem = f"no answer within {seconds:.0f} s{taken}"
+        answers.append(NodeAnswer(node, None, time.time(), problem))
     return sorted(answers, key=lambda answer: answer.node.name)
 
 
@@ -89,16 +93,9 @@ def _received(node: ClusterNode, reference: Any) -> NodeAnswer[Any]:
     try:
         # It is here; but what a node made can be lost with it.
         return NodeAnswer(node, answer_of(reference, FETCH_SECONDS), time.time())
-    except RayTaskError as error:
-        return NodeAnswer(node, None, time.time(), first_line(error.cause))
     except RayError as error:
-        return NodeAnswer(node, None, time.time(), first_line(error))
-
-
-def _silent(node: ClusterNode, reference: Any, seconds: float, gpus: bool) -> NodeAnswer[Any]:
-    ray.cancel(reference, force=True)
-    taken = "; are its GPUs taken?" if gpus else ""
-    return NodeAnswer(node, None, time.time(), f"no answer within {seconds:.0f} s{taken}")
+        cause = error.cause if isinstance(error, RayTaskError) else error
+        return NodeAnswer(node, None, time.time(), first_line(cause))
 
 
 def _name(node: dict[str, Any]) -> str:

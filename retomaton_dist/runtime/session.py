@@ -17,7 +17,7 @@ import ray
 from retomaton_dist.lm.identity import ModelSpec
 from retomaton_dist.runtime.actors import Actors
 from retomaton_dist.runtime.bounded_waits import call_within
-from retomaton_dist.runtime.cluster import Crew, choose_crew, connect, room_for
+from retomaton_dist.runtime.cluster import Crew, capacity, choose_crew, connect
 from retomaton_dist.runtime.in_process_pool import InProcessPool
 from retomaton_dist.runtime.node_check import check_nodes
 from retomaton_dist.runtime.pool import Pool
@@ -98,7 +98,7 @@ class Session:
         if gpu not in self._crews:
             self._crews[gpu] = choose_crew(self.settings, gpu=gpu)
         chosen = self._crews[gpu]
-        return replace(chosen, workers=max(1, min(chosen.workers, room_for(chosen))))
+        return replace(chosen, workers=max(1, min(chosen.workers, capacity(chosen))))
 
     def check_nodes(
         self, crew: Crew, writes: Path, reads: Sequence[Path], model: ModelSpec | None

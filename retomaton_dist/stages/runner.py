@@ -188,7 +188,8 @@ def _complete(
     else:
         if len(missing) == len(plan.units):
             plan.prepare()
-        plan.lead(session)
+        with files.fenced(ticket_for(writer, plan).check):
+            plan.lead(session)
         _run_units(writer, plan, plan.to_do(missing), session)
         # A worker that was cut off may come back when the stage is done, or the next at work.
         writer.lock.renew_token()
@@ -291,7 +292,7 @@ class Recorder(Generic[Payload]):
         self,
         ledger: Ledger[Any],
         make: Callable[[], UnitWorker[Payload]],
-        fence: Callable[[], None] = lambda: None,
+        fence: Callable[[], None],
     ) -> None:
         self._ledger, self._worker, self._fence = ledger, make(), fence
 
@@ -311,8 +312,12 @@ def open_rounds(
     *,
     gpu: bool,
 ) -> Iterator[Callable[[Sequence[Payload]], None]]:
-    """Yield what has a round of units done, by the session's workers, that are not done yet."""
-    with session.pool(partial(Recorder, ledger, make), gpu=gpu) as pool:
+    """Yield what has a round of units done, by the session's workers, that are not done yet.
+
+    Workers write behind the fence that this thread is behind.
+    """
+    recorder = partial(Recorder, ledger, make, files.current_fence())
+    with session.pool(recorder, gpu=gpu) as pool:
 
         def run(units: Sequence[Payload]) -> None:
             missing: list[Any] = [unit for unit in enumerate(units) if not ledger.has(*unit)]

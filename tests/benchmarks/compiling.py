@@ -124,7 +124,8 @@ def do_units(writer, plan, workers):
     """Have threads do all units, round after round; the stage is not finished then."""
     writer.begin(plan.name, plan.config, len(plan.units), made_with(plan.gpu))
     plan.prepare()
-    recorder = Recorder(ticket_for(writer, plan), plan.worker())
+    ticket = ticket_for(writer, plan)
+    recorder = Recorder(ticket, plan.worker(), ticket.check)
     with ThreadPoolExecutor(workers) as pool:
         for numbers in plan.rounds:
             list(pool.map(recorder.run, [(number, plan.units[number]) for number in numbers]))
