@@ -87,11 +87,11 @@ def write_part(
     arrays = {"token": np.concatenate(tokens), "offset": np.concatenate(offsets)}
     rows = [{name: getattr(document, name) for name in PART_SCHEMA.names} for document in documents]
     batch = pa.RecordBatch.from_pylist(rows, schema=PART_SCHEMA)
-    digests = columns.write_columns(paths[0], arrays), columns.write_batch(paths[1], batch)
-    return {
-        path.relative_to(store).as_posix(): digest
-        for path, digest in zip(paths, digests, strict=True)
+    written = {
+        paths[0]: columns.write_columns(paths[0], arrays),
+        paths[1]: columns.write_batch(paths[1], batch),
     }
+    return {path.relative_to(store).as_posix(): digest for path, digest in written.items()}
 
 
 def part_paths(store: Path, unit: int) -> tuple[Path, Path]:
@@ -149,12 +149,12 @@ class Corpus(PicklesFieldsOnly):
     @cached_property
     def first_entries(self) -> NDArray[np.int64]:
         """First entry of each document."""
-        return self._document_column("first_entry")
+        return np.asarray(self._documents.column("first_entry"))
 
     @cached_property
     def lengths(self) -> NDArray[np.int64]:
         """Number of entries of each document; never 0."""
-        return self._document_column("length")
+        return np.asarray(self._documents.column("length"))
 
     @property
     def entries(self) -> int:
@@ -255,10 +255,6 @@ class Corpus(PicklesFieldsOnly):
     def _sources(self) -> pa.RecordBatch:
         return _table(self.store / SOURCES, SOURCE_SCHEMA)
 
-    def _document_column(self, name: str) -> NDArray[np.int64]:
-        column: NDArray[np.int64] = self._documents.column(name).to_numpy(zero_copy_only=True)
-        return column
-
 
 @dataclass(frozen=True, eq=False)
 class CorpusInMemory(Corpus):
@@ -312,10 +308,10 @@ def _table(path: Path, schema: pa.Schema) -> pa.RecordBatch:
 
 def _row(path: Path, batch: pa.RecordBatch, number: int) -> dict[str, Any]:
     try:
-        found = batch.slice(number, 1)
+        one = batch.slice(number, 1)
         # Damaged offsets of a text column would lead out of the file.
-        found.validate(full=True)
-        row: dict[str, Any] = found.to_pylist()[0]
+        one.validate(full=True)
+        row: dict[str, Any] = one.to_pylist()[0]
     except (IndexError, pa.ArrowInvalid) as error:
         raise DamagedStore(f"{path} is damaged at row {number}: {error}") from error
     return row

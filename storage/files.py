@@ -63,7 +63,7 @@ class DurableFile(io.RawIOBase):
         self._bytes = 0
 
     def writable(self) -> bool:
-        """Say yes, as files open for writing do."""
+        """Whether it can be written: always."""
         return True
 
     def write(self, data: Any) -> int:
@@ -200,8 +200,16 @@ def make_folder(folder: Path) -> None:
 
 def flush_folder(folder: Path) -> None:
     """Make renames and deletions in `folder` durable."""
-    descriptor = os.open(folder, os.O_RDONLY)
+    with opened(folder, os.O_RDONLY):
+        pass
+
+
+@contextlib.contextmanager
+def opened(path: Path, flags: int) -> Iterator[int]:
+    """The descriptor of an open file or folder, which is flushed to the disk after the block."""
+    descriptor = os.open(path, flags, 0o644)
     try:
+        yield descriptor
         os.fsync(descriptor)
     finally:
         os.close(descriptor)

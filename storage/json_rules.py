@@ -56,7 +56,7 @@ def is_whole(value: Any) -> bool:
 
 
 def is_positive(value: Any) -> bool:
-    """The same from 1 on."""
+    """Whether this is a whole number from 1 on that 63 bits hold."""
     return is_whole(value) and value > 0
 
 
@@ -83,7 +83,7 @@ def is_files(value: Any) -> bool:
 
 
 def or_none(rule: Rule) -> Rule:
-    """The same, or nothing."""
+    """A rule that allows null besides."""
     return lambda value: value is None or rule(value)
 
 

@@ -166,7 +166,7 @@ def _check_format(path: Path, value: Json) -> None:
 
 
 def _stage(path: Path, value: Any) -> tuple[str, Stage]:
-    """Name and stage; nothing that is not as a stage writes it is let in."""
+    """Check one stage as the manifest lists it; return its name and the stage."""
     given = {"attempt": 0, **value} if is_object(value) else value
     check_keys(f"{path}: a stage", given, _STAGE)
     name = given.pop("name")
@@ -180,7 +180,7 @@ def _stage(path: Path, value: Any) -> tuple[str, Stage]:
 
 def _as_json(stage: Stage) -> Json:
     value = asdict(stage)
-    # Written only where it says something, so that stores of before it was known stay the same.
+    # Left out where it is 0, as in stores that were written before there were attempts.
     return value if stage.attempt else {key: value[key] for key in value if key != "attempt"}
 
 

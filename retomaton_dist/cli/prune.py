@@ -8,8 +8,8 @@ from retomaton_dist.errors import BadInput
 from retomaton_dist.settings.choices import CODECS
 from retomaton_dist.settings.stages import STAGES
 
-# Stages that name what they make, by their flags; what is made from others comes first.
-STAGE_OF = {stage.prune[0]: stage for stage in reversed(STAGES) if stage.named}
+# Stages that name what they make, by their flags.
+STAGE_OF = {stage.prune[0]: stage for stage in STAGES if stage.named}
 # What is deleted by name, with its help.
 NAMED = {
     "evaluation": "delete an evaluation of STORE/evaluations; its name is free then",
@@ -45,7 +45,14 @@ def run(call: Invocation) -> int:
     parts["calibration"] = NamedPart("calibration", "calibrate", CALIBRATIONS)
     Store.open(call["store"])
     with writing(call["store"]) as writer:
-        for kind, name in named.items():
+        begun = list(writer.manifest.stages)
+
+        def turn(item: tuple[str, str]) -> int:
+            stage = f"{parts[item[0]].stage}/{item[1]}" if item[0] in parts else ""
+            return begun.index(stage) if stage in begun else len(begun)
+
+        # The latest first: what is made from others was begun after them.
+        for kind, name in sorted(named.items(), key=turn, reverse=True):
             if kind == "evaluation":
                 freed = prune_evaluation(Path(writer.path), name)
             else:
