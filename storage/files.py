@@ -170,12 +170,12 @@ def digest_of(path: Path) -> FileDigest:
 def problem_of(path: Path, expected: FileDigest) -> str | None:
     """Read a file whole and say what is wrong with it; None if nothing is."""
     try:
-        found = digest_of(path)
+        actual = digest_of(path)
     except OSError as error:
         return f"cannot be read: {error.strerror}"
-    if found.bytes != expected.bytes:
-        return f"has {found.bytes:,} bytes instead of {expected.bytes:,}"
-    return None if found.digest == expected.digest else "its contents were altered"
+    if actual.bytes != expected.bytes:
+        return f"has {actual.bytes:,} bytes instead of {expected.bytes:,}"
+    return None if actual.digest == expected.digest else "its contents were altered"
 
 
 def check_size(path: Path, expected: int, remedy: str) -> None:

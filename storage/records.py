@@ -73,8 +73,8 @@ def write(store: Path, stage: str, record: Record) -> None:
 
 def finished(store: Path, stage: str, attempt: int = 0) -> set[int]:
     """Numbers of the units that are done in this attempt, from one listing."""
-    found = (_NAME.fullmatch(path.name) for path in _listed(store, stage))
-    return {int(match[1]) for match in found if match and int(match[2] or 0) == attempt}
+    matches = (_NAME.fullmatch(path.name) for path in _listed(store, stage))
+    return {int(match[1]) for match in matches if match and int(match[2] or 0) == attempt}
 
 
 def exists(store: Path, stage: str, unit: int, attempt: int = 0) -> bool:

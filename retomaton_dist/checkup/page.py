@@ -20,8 +20,8 @@ def as_text(checkups: Sequence[NodeCheckup], findings: Sequence[CheckupFinding])
         kind = "PROBLEM" if finding.is_problem else "note"
         lines.append(f"{kind}: {finding.node}: {finding.message}")
     problems, machines = sum(finding.is_problem for finding in findings), len(checkups)
-    told = f", {_counted(problems, 'problem')}" if problems else ": all is well"
-    lines.append(_counted(machines, "machine") + told)
+    outcome = f", {_counted(problems, 'problem')}" if problems else ": all is well"
+    lines.append(_counted(machines, "machine") + outcome)
     return "\n".join(lines)
 
 

@@ -57,13 +57,13 @@ def call_on_nodes(
     """
     asked = {_sent(node, call, gpus): node for node in chosen}
     answers: list[NodeAnswer[Answer]] = []
-    begun, told = time.monotonic(), False
+    begun, noted = time.monotonic(), False
     while asked and (left := begun + seconds - time.monotonic()) > 0:
         # One by one: when an answer arrived tells how far a node's clock is off.
         ready = wait_for(list(asked), min(left, NOTE_SECONDS), count=1)
         answers += [_received(asked.pop(reference), reference) for reference in ready]
-        if asked and not told and time.monotonic() - begun >= NOTE_SECONDS:
-            told = True
+        if asked and not noted and time.monotonic() - begun >= NOTE_SECONDS:
+            noted = True
             names = ", ".join(node.name for node in asked.values())
             say(f"note: no answer from {names} yet; waiting for up to {seconds:.0f} s")
     taken = "; are its GPUs taken?" if gpus else ""

@@ -91,11 +91,11 @@ class NodeFacts:
         return own | dict(self.packages)
 
 
-def version_problem(found: Mapping[str, str], wanted: Mapping[str, str]) -> str:
+def version_problem(installed: Mapping[str, str], wanted: Mapping[str, str]) -> str:
     """In which versions a node differs from what it should have, or nothing."""
     others = [
         f"{name} {version} instead of {wanted[name]}"
-        for name, version in found.items()
+        for name, version in installed.items()
         if version != wanted[name]
     ]
     return f"has {', '.join(others)}: install the same on every node" if others else ""
@@ -119,7 +119,7 @@ def gather_facts(questions: NodeQuestions) -> NodeFacts:
         python=platform.python_version(),
         code=_code_digest(),
         packages={name: _version(name) or "none" for name in PACKAGES},
-        faiss=tuple(f"{name} {found}" for name in FAISS if (found := _version(name))),
+        faiss=tuple(f"{name} {version}" for name in FAISS if (version := _version(name))),
         cpus=len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1,
         memory=int(memory.total),
         memory_free=int(memory.available),
@@ -139,7 +139,7 @@ def check_nodes(
     """Refuse nodes with other packages or another model, or that see other files.
 
     Workers write into the folder `writes` and read the stores `reads`. Of the nodes, those count
-    that have room for a worker and are still alive at the end.
+    that can hold a worker and are still alive at the end.
     """
     with probing(writes) as probe:
         questions = NodeQuestions(probe, tuple(store / MANIFEST_NAME for store in reads), model)

@@ -146,7 +146,7 @@ class JobBoard:
         A connection that breaks is made again, and the log goes on where it was; `note` is told
         so. After a while without any answer: ClusterError, and the job goes on by itself.
         """
-        log, lost, told = _Log(self._client, job, write), None, False
+        log, lost, noted = _Log(self._client, job, write), None, False
         while True:
             try:
                 state = self.job(job)
@@ -154,7 +154,7 @@ class JobBoard:
                 if state.is_over:
                     break
                 log.show()
-                told = False
+                noted = False
             except (*AWAY, ClusterError) as error:
                 lost = lost or time.monotonic()
                 if time.monotonic() - lost > self._patience:
@@ -162,9 +162,9 @@ class JobBoard:
                         f"nothing was heard from {self.address} for {self._patience:.0f} s; the "
                         f"job goes on if the cluster does: `retomaton submit follow {job}` shows"
                     ) from error
-                if not told:
+                if not noted:
                     note(f"lost {self.address} ({first_line(error)}); the job goes on there")
-                told = True
+                noted = True
                 time.sleep(PAUSE_SECONDS)
         try:
             log.show()
