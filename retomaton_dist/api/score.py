@@ -49,10 +49,10 @@ def _scored(lm: RetomatonLM, text: TextPlan, out: Path | None) -> Iterator[tuple
 
 
 def _documents(lm: RetomatonLM, text: TextPlan) -> Iterator[tuple[str, NDArray[np.int32]]]:
-    lead = lm.store.corpus().lead
+    unpredicted = lm.store.corpus().unpredicted
     for _, document in text.documents():
         tokens = lm.encode(document.text)
-        if len(tokens) > lead:
+        if len(tokens) > unpredicted:
             yield document.name, tokens
 
 

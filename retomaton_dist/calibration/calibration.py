@@ -21,11 +21,11 @@ from retomaton_dist.settings import WalkSettings
 from retomaton_dist.storage import canonical, files
 from retomaton_dist.storage.canonical import Json, content_hash
 from retomaton_dist.storage.files import FileDigest
-from retomaton_dist.storage.prune import CALIBRATE, CALIBRATIONS
 from retomaton_dist.storage.store import Store
 
 Arrays = dict[str, NDArray[Any]]
 
+CALIBRATIONS = "calibrations"
 FACTS, ARRAYS = "calibration.json", "calibration.safetensors"
 IN_STORE = "`retomaton verify STORE --repair`, then `retomaton calibrate STORE ...` again"
 BESIDE_RESULTS = "delete it and run the same command again"
@@ -58,7 +58,7 @@ class Calibration:
     @classmethod
     def open(cls, store: Store, name: str) -> "Calibration":
         """A finished calibration of a store, its bytes compared with their digests first."""
-        stage = store.stage(f"{CALIBRATE}{name}")
+        stage = store.stage(f"calibrate/{name}")
         for path, expected in stage.files.items():
             problem = files.problem_of(store.path / path, expected)
             if problem:
@@ -143,15 +143,6 @@ def read_known(folder: Path, inputs: Json) -> Calibration | None:
 def folder_of(store: Path, name: str) -> Path:
     """Where a calibration of a store lies."""
     return store / CALIBRATIONS / name
-
-
-def calibration_names(store: Store) -> list[str]:
-    """Finished calibrations of a store, the newest last."""
-    return [
-        name.removeprefix(CALIBRATE)
-        for name, stage in store.manifest.stages.items()
-        if name.startswith(CALIBRATE) and stage.done
-    ]
 
 
 def _read_arrays(path: Path, expected: str | None, remedy: str) -> Arrays:

@@ -6,15 +6,11 @@ from retomaton_dist.settings.reproduce import EXPERIMENTS, STEP_TABLES
 from retomaton_dist.settings.stages import STAGES
 
 MAKING, USING, UPKEEP = (f"retomaton_dist.cli.{name}" for name in ("making", "using", "upkeep"))
-# What `prune` deletes by name.
+# What `prune` deletes by name, with its help.
 PRUNED = {
     "evaluation": "delete an evaluation of STORE/evaluations; its name is free then",
     "calibration": "delete a calibration",
-    "automaton": "delete an automaton, and its codec if no other has it",
-    "states": "delete a clustering that no automaton was compiled from",
-    "index": "delete a search index that no calibration uses",
-    "ngrams": "delete an n-gram model that no calibration uses",
-    "suffixes": "delete a suffix index that no n-gram model and no calibration uses",
+    **dict(stage.prune for stage in STAGES if stage.named),
 }
 OPENED = {"store": {"metavar": "STORE", "help": "the store's folder"}}
 MODES = ("bar", "lines", "json", "none")

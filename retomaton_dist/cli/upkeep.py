@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 from retomaton_dist.cli.command import Invocation
 from retomaton_dist.cli.commands import PRUNED
 from retomaton_dist.errors import BadInput, ClusterError, DamagedStore
-from retomaton_dist.settings.stages import command_for
+from retomaton_dist.settings.choices import CODECS
+from retomaton_dist.settings.stages import STAGES, command_for
 
 if TYPE_CHECKING:
     from retomaton_dist.runtime.search_service import SearchService
@@ -35,7 +36,7 @@ def _draw_histograms(store: "Store", folder: Path) -> None:
     from retomaton_dist.clustering.statistics import tally_of
     from retomaton_dist.report.figures import plot_state_sizes
 
-    for name in store.clusterings():
+    for name in store.finished("cluster"):
         states, facts = store.states(name), store.stage(f"cluster/{name}").facts
         tally = {1: states.count} if states.algorithm == "none" else tally_of(states.sizes)
         path = folder / f"{name}.png"
@@ -80,20 +81,35 @@ def prune(call: Invocation) -> int:
     named = {kind: call.get(kind) for kind in PRUNED if call.get(kind) is not None}
     if not call.get("keys") and not named:
         flags = ", ".join(f"--{kind} NAME" for kind in PRUNED)
-        raise BadInput(f"nothing was named to be dropped; say --keys, {flags}")
-    from retomaton_dist.storage.prune import prune_evaluation, prune_keys, prune_part
+        raise BadInput(f"nothing was named to be deleted; say --keys, {flags}")
+    from retomaton_dist.calibration.calibration import CALIBRATIONS
+    from retomaton_dist.storage.prune import NamedPart, prune_evaluation, prune_keys, prune_part
     from retomaton_dist.storage.store import Store, writing
 
+    parts = {
+        stage.prune[0]: NamedPart(stage.prune[0], stage.name, stage.folder)
+        for stage in STAGES
+        if stage.named
+    }
+    parts["calibration"] = NamedPart("calibration", "calibrate", CALIBRATIONS)
     Store.open(call.store)
     with writing(call.store) as writer:
-        for kind, name in named.items():
+        begun = list(writer.manifest.stages)
+
+        def turn(item: tuple[str, str]) -> int:
+            stage = f"{parts[item[0]].stage}/{item[1]}" if item[0] in parts else ""
+            return begun.index(stage) if stage in begun else len(begun)
+
+        # The latest first: what is made from others was begun after them.
+        for kind, name in sorted(named.items(), key=turn, reverse=True):
             if kind == "evaluation":
                 freed = prune_evaluation(Path(writer.path), name)
             else:
-                freed = prune_part(writer, kind, name)
+                freed = prune_part(writer, parts[kind], name)
             print(f"{kind} {name!r} deleted: {freed:,} bytes set free")
         if call.get("keys"):
-            print(f"keys deleted: {prune_keys(writer):,} bytes set free")
+            without_keys = [name for name in CODECS if CODECS[name].encodes]
+            print(f"keys deleted: {prune_keys(writer, without_keys):,} bytes set free")
     return 0
 
 
@@ -110,7 +126,7 @@ def check_machines(call: Invocation) -> int:
 
 def serve_index(call: Invocation) -> int:
     """Start, show or end a service; without a cluster stay until interrupted."""
-    from retomaton_dist.runtime.search_service import SearchService, choose_place
+    from retomaton_dist.runtime.search_service import SearchService, service_crew
     from retomaton_dist.runtime.session import Session
     from retomaton_dist.search.layout import IndexFiles
     from retomaton_dist.search.parameters import parse
@@ -128,8 +144,8 @@ def serve_index(call: Invocation) -> int:
         elif call.get("stop"):
             SearchService.connect(opened).stop()
         else:
-            place = choose_place(settings, workers)
-            service = SearchService.serve(opened, parse(settings.parameters or ""), place)
+            crew = service_crew(opened, settings, workers)
+            service = SearchService.serve(opened, parse(settings.parameters or ""), crew)
             print(_service_as_text(service), flush=True)
             if alone:
                 _stay(session.joined_address)

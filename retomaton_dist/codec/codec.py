@@ -38,7 +38,11 @@ class CodecSizes:
 
 
 class KeyCodec(ABC):
-    """One way to keep keys. With `encodes`, a stage of its own trains it and encodes all keys."""
+    """One way to keep keys.
+
+    With `encodes`, a stage of its own trains it and encodes all keys; automata with such codes do
+    not need the keys any more, so that these may be pruned.
+    """
 
     name: str
     encodes = True

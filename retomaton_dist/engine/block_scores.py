@@ -115,7 +115,7 @@ class BlockScorer:
         begins = np.array([corpus.first_token(span.document) for span in slab.spans])
         sizes = [span.last - span.first for span in slab.spans]
         begins = np.repeat(begins, sizes)
-        ends = begins + corpus.lead + positions.astype(np.int64)
+        ends = begins + corpus.unpredicted + positions.astype(np.int64)
         models = TextModels(retrieval.ngram_model, retrieval.cache, self._reader.lm.vocabulary)
         text = models.output(corpus.tokens, begins, ends, lm.tokens, lm.favourites)
         return replace(lm, text=text)

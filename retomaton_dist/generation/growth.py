@@ -242,8 +242,8 @@ class Growth:
         self, walker: Walker, queries: list[NDArray[np.float16]], read: PromptReading | None
     ) -> None:
         """Take the walks to where the last positions of prompts are the next ones."""
-        lead = self._generator.lead
-        positions = self.lengths - lead
+        unpredicted = self._generator.unpredicted
+        positions = self.lengths - unpredicted
         if not self._generator.walks_prompts:
             for row, count in enumerate(positions):
                 tokens = self.tokens[row, : self.lengths[row]]
@@ -256,7 +256,7 @@ class Growth:
         search = SpanSearch(self._generator.search, padded, positions, need)
         for place in range(int(positions.max())):
             rows = np.flatnonzero(positions > place)
-            before = place - 1 + lead
+            before = place - 1 + unpredicted
             tokens = self.tokens[rows, before] if before >= 0 else np.full(len(rows), -1, np.int32)
             opened = np.ones(len(rows), np.bool_)
             if read is not None:

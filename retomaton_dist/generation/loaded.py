@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from retomaton_dist.automaton.suffixes import Suffixes
-from retomaton_dist.calibration.calibration import Calibration, calibration_names
+from retomaton_dist.calibration.calibration import Calibration
 from retomaton_dist.engine.mixture import TextExpert
 from retomaton_dist.engine.retrieval import Retrieval
 from retomaton_dist.engine.store_parts import (
@@ -211,7 +211,7 @@ def load_with(store: str | Path, wanted: LoadSettings) -> RetomatonLM:
 
 def default_method(store: Store, wanted: LoadSettings) -> str:
     """The strongest mixture that needs no search: with what the store has, and what it learned."""
-    names = [wanted.calibration] if wanted.calibration else calibration_names(store)[-1:]
+    names = [wanted.calibration] if wanted.calibration else store.finished("calibrate")[-1:]
     learned = Calibration.open(store, names[0]).found if names else {}
     if store.is_done(f"ngram/{NAME}"):
         walks = any(name.startswith(COMPILE) for name in store.manifest.stages)
@@ -230,7 +230,7 @@ def _calibration(store: Store, wanted: LoadSettings) -> Calibration | None:
     """The calibration that was named, else the newest; of no use to what was not calibrated."""
     if wanted.calibration is not None:
         return Calibration.open(store, wanted.calibration)
-    names, method = calibration_names(store), METHODS[wanted.method or ""]
+    names, method = store.finished("calibrate"), METHODS[wanted.method or ""]
     if names:
         newest = Calibration.open(store, names[-1])
         if method.learns or method.name in newest.found:

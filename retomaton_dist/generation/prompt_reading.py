@@ -19,13 +19,16 @@ class PromptReading:
 
     def __init__(self, generator: Generator, tokens: Tokens, lengths: Rows) -> None:
         self._generator, self._tokens = generator, tokens
-        self._positions = lengths - generator.lead
+        self._positions = lengths - generator.unpredicted
         self._first = np.concatenate([[0], np.cumsum(self._positions)])
         total, experts = int(self._first[-1]), generator.point.mixing.experts
         self._lm = LMOutput(
             np.empty((total, 0), np.float16),
             np.concatenate(
-                [row[generator.lead : size] for row, size in zip(tokens, lengths, strict=True)]
+                [
+                    row[generator.unpredicted : size]
+                    for row, size in zip(tokens, lengths, strict=True)
+                ]
             ),
             np.full(total, -1, np.int32),
             np.zeros(total, np.float32),
@@ -71,7 +74,7 @@ class PromptReading:
             begins = np.repeat(np.arange(len(self._positions)), self._positions)
             begins = begins * self._tokens.shape[1]
             places = np.arange(len(lm)) - np.repeat(self._first[:-1], self._positions)
-            ends = begins + places + self._generator.lead
+            ends = begins + places + self._generator.unpredicted
             flat = self._tokens.ravel()
             lm = replace(lm, text=models.output(flat, begins, ends, lm.tokens, lm.favourites))
         return np.split(online.log_columns(lm, self._walked), self._first[1:-1])

@@ -40,7 +40,7 @@ class Progress:
         self._show(facts)
 
     def close(self) -> None:
-        """Leave the terminal as a bar should."""
+        """End the display."""
 
     @property
     def seconds(self) -> float:
@@ -61,7 +61,7 @@ class Progress:
         return (self.total - self.done) / self.rate if self.rate else math.inf
 
     def _show(self, facts: Facts) -> None:
-        """Say nothing: the mode `none`."""
+        """Show nothing: the mode `none`."""
 
 
 class _Json(Progress):
@@ -160,5 +160,5 @@ def _joined(facts: Facts) -> str:
 
 
 def say(line: str) -> None:
-    """Tell people something on stderr."""
+    """Print a line for people, to stderr."""
     print(line, file=sys.stderr, flush=True)  # noqa: T201 - progress is for people

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from retomaton_dist.errors import BadInput
-from retomaton_dist.storage.shaped import LONGEST_NAME, is_name
+from retomaton_dist.storage.json_rules import LONGEST_NAME, is_name
 
 Field = dataclasses.Field
 

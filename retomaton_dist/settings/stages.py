@@ -27,6 +27,7 @@ class DeclaredStage:
     folder    where its files lie in the store
     settings  its own group of settings, if it has one
     named     the setting that names what it makes, where several may coexist
+    prune     the flag of `prune` that deletes one of them by name, and what its help says
     reads     further groups of settings that its command takes
     parts     further stages of the manifest that its command runs
     line      what `inspect` and the command say of it: text with its facts in braces, or the place
@@ -41,6 +42,7 @@ class DeclaredStage:
     folder: str
     settings: type[Settings] | None = None
     named: str = ""
+    prune: tuple[str, str] = ("", "")
     reads: tuple[str, ...] = ()
     parts: tuple[str, ...] = ()
     line: str = ""
@@ -134,6 +136,7 @@ STAGES: tuple[DeclaredStage, ...] = (
         folder="states",
         settings=ClusterSettings,
         named="clustering",
+        prune=("states", "delete a clustering that no automaton was compiled from"),
         section="retomaton_dist.api.describe:clustering_as_text",
     ),
     DeclaredStage(
@@ -156,6 +159,7 @@ STAGES: tuple[DeclaredStage, ...] = (
         folder="index",
         settings=IndexSettings,
         named="name",
+        prune=("index", "delete a search index that no calibration uses"),
         line="retomaton_dist.search.layout:described",
     ),
     DeclaredStage(
@@ -176,6 +180,7 @@ STAGES: tuple[DeclaredStage, ...] = (
         folder="automata",
         settings=CompileSettings,
         named="automaton",
+        prune=("automaton", "delete an automaton, and its codec if no other has it"),
         parts=("codec",),
         line="{states:,} states over {entries:,} entries, codec {codec}, "
         "{bytes_per_entry:.1f} bytes per entry",
@@ -194,6 +199,7 @@ STAGES: tuple[DeclaredStage, ...] = (
         folder="suffixes",
         settings=SuffixSettings,
         named="name",
+        prune=("suffixes", "delete a suffix index that no n-gram model and no calibration uses"),
         line="{entries:,} entries by up to {longest} tokens before them, "
         "{bytes_per_entry:.1f} bytes per entry",
     ),
@@ -211,6 +217,7 @@ STAGES: tuple[DeclaredStage, ...] = (
         folder="ngrams",
         settings=NgramSettings,
         named="name",
+        prune=("ngrams", "delete an n-gram model that no calibration uses"),
         line="n-grams of up to {order} tokens over {entries:,} entries, "
         "{bytes_per_entry:.1f} bytes per entry",
     ),

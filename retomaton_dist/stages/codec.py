@@ -61,7 +61,7 @@ class CodecPlan(ColumnsPlan):
     @cached_property
     def files(self) -> CodecFiles:
         """The codec's columns."""
-        folder = codec.folder_of(self.store.path, _name(self.codec_name, self.sizes))
+        folder = self.store.path / codec.FOLDER / _name(self.codec_name, self.sizes)
         rows, books = self.codec.rows(self.sizes), self.codec.books(self.sizes)
         return CodecFiles(folder, self.shape.entries, rows, books)
 

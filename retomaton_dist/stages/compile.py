@@ -31,8 +31,8 @@ from retomaton_dist.stages.compile_worker import CompileWorker
 from retomaton_dist.stages.cost import StageEstimate, Work, columns_bytes
 from retomaton_dist.stages.runner import Done, run_stage
 from retomaton_dist.stages.stage import BuildStage, Running
-from retomaton_dist.storage import automaton, columns
-from retomaton_dist.storage.automaton import MOST_STATES, AutomatonShape
+from retomaton_dist.storage import columns
+from retomaton_dist.storage.automaton import AUTOMATA, MOST_STATES, AutomatonShape
 from retomaton_dist.storage.canonical import Json
 from retomaton_dist.storage.codec import CodecFiles
 from retomaton_dist.storage.files import FileDigest
@@ -57,7 +57,7 @@ class CompileStage(BuildStage):
         if store is None:
             return
         wanted, made = chosen.states, settings.of(ClusterSettings).clustering
-        there = Store.open(store).clusterings() if (store / MANIFEST_NAME).exists() else []
+        there = Store.open(store).finished("cluster") if (store / MANIFEST_NAME).exists() else []
         if wanted != made and wanted not in there:
             raise BadInput(
                 f"--states {wanted}: the build makes the clustering {made}, and there is no "
@@ -145,7 +145,7 @@ class CompilePlan(ColumnsPlan):
     @property
     def folder(self) -> Path:
         """Where the automaton lies."""
-        return automaton.folder_of(self.store.path, self.settings.automaton)
+        return AUTOMATA.path(self.store.path, self.settings.automaton)
 
     @cached_property
     def config(self) -> Json:
@@ -225,9 +225,7 @@ class CompilePlan(ColumnsPlan):
     def finish(self, units: Sequence[Record]) -> Done:  # noqa: ARG002 - columns are filled
         """Write the small columns, move the filled ones into place, and describe them."""
         written = {**self.write_small(), **self.in_place()}
-        files = self.listed(written)
-        inside = (self.folder / automaton.DESCRIPTION).relative_to(self.store.path).as_posix()
-        files[inside] = automaton.write_description(self.folder, self.shape, written)
+        files = AUTOMATA.describe(self.folder, self.shape, written)
         total = sum(digest.bytes for digest in written.values())
         facts = {**self.shape.__dict__, "bytes_per_entry": total / self.shape.entries}
         return Done(files, facts)

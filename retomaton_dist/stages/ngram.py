@@ -29,15 +29,16 @@ from retomaton_dist.stages.columns import ColumnsPlan, ColumnsWorker, ColumnUnit
 from retomaton_dist.stages.cost import StageEstimate, Work, columns_bytes
 from retomaton_dist.stages.runner import Done, run_stage
 from retomaton_dist.stages.stage import BuildStage, Running
-from retomaton_dist.storage import columns, ngrams, suffixes
+from retomaton_dist.storage import columns
 from retomaton_dist.storage.canonical import Json
 from retomaton_dist.storage.checked import check_stage
 from retomaton_dist.storage.corpus import DOCUMENTS, TOKENS
 from retomaton_dist.storage.guarded import GuardedReader
 from retomaton_dist.storage.manifest import MANIFEST_NAME
-from retomaton_dist.storage.ngrams import NODE, NGramShape, place_columns
+from retomaton_dist.storage.ngrams import NGRAMS, NODE, NGramShape, place_columns
 from retomaton_dist.storage.records import Record
 from retomaton_dist.storage.store import Store
+from retomaton_dist.storage.suffixes import SUFFIXES
 
 # Where the settings leave it open, and the suffix index allows it.
 ORDER = 5
@@ -141,12 +142,12 @@ class NgramPlan(ColumnsPlan):
     @cached_property
     def index(self) -> Suffixes:
         """Whose places are counted."""
-        return Suffixes.open(suffixes.folder_of(self.store.path, self.settings.suffixes))
+        return Suffixes.open(SUFFIXES.path(self.store.path, self.settings.suffixes))
 
     @property
     def folder(self) -> Path:
         """Where the model lies."""
-        return ngrams.folder_of(self.store.path, self.settings.name)
+        return NGRAMS.path(self.store.path, self.settings.name)
 
     def filled(self) -> dict[str, tuple[Any, int]]:
         """What has a number per place."""
@@ -210,9 +211,7 @@ class NgramPlan(ColumnsPlan):
             listed=lengths["lists"] // 2,
             counted=with_unigrams(counted, unigrams).tolist(),
         )
-        files = self.listed(written)
-        inside = (self.folder / ngrams.DESCRIPTION).relative_to(self.store.path).as_posix()
-        files[inside] = ngrams.write_description(self.folder, shape, written)
+        files = NGRAMS.describe(self.folder, shape, written)
         total = sum(digest.bytes for digest in written.values())
         facts = {"entries": shape.entries, "order": shape.order, "nodes": shape.nodes}
         return Done(files, {**facts, "bytes_per_entry": total / shape.entries})

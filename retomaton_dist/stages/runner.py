@@ -188,16 +188,16 @@ def _complete(
     else:
         if len(missing) == len(plan.units):
             plan.prepare()
-        plan.lead(session)
+        with files.fenced(ticket_for(writer, plan).check):
+            plan.lead(session)
         _run_units(writer, plan, plan.to_do(missing), session)
         # A worker that was cut off may come back when the stage is done, or the next at work.
         writer.lock.renew_token()
-    units = [writer.record(plan.name, unit) for unit in range(len(plan.units))]
+    units = [writer.store.record(plan.name, unit) for unit in range(len(plan.units))]
     if plan.merges:
         _check_parts(writer, plan.name, units)
     done = plan.finish(units)
-    finish = writer.finish_merged if plan.merges else writer.finish
-    finish(plan.name, done.files, done.facts)
+    writer.finish(plan.name, done.files, done.facts, merges=plan.merges)
 
 
 def _check_parts(writer: StoreWriter, name: str, units: Sequence[Record]) -> None:
@@ -276,7 +276,7 @@ class Recorder(Generic[Payload]):
         self,
         keep: Callable[[int, Payload, Done], None],
         make: Callable[[], UnitWorker[Payload]],
-        fence: Callable[[], None] = lambda: None,
+        fence: Callable[[], None],
     ) -> None:
         self._keep, self._worker, self._fence = keep, make(), fence
 
@@ -300,8 +300,10 @@ def open_rounds(
     """Yield what has a round of units done, by the session's workers, that are not done yet.
 
     The manifest knows nothing of them: `has` says which are done, `keep` declares one done.
+    Workers write behind the fence that this thread is behind.
     """
-    with session.pool(partial(Recorder, keep, make), gpu=gpu) as pool:
+    recorder = partial(Recorder, keep, make, files.current_fence())
+    with session.pool(recorder, gpu=gpu) as pool:
 
         def run(units: Sequence[Payload]) -> None:
             missing: list[Any] = [unit for unit in enumerate(units) if not has(*unit)]

@@ -28,12 +28,12 @@ from retomaton_dist.stages.columns import ColumnsPlan, ColumnsWorker, ColumnUnit
 from retomaton_dist.stages.cost import StageEstimate, Work, columns_bytes
 from retomaton_dist.stages.runner import Done, run_stage
 from retomaton_dist.stages.stage import BuildStage, Running
-from retomaton_dist.storage import columns, preallocated, suffixes
+from retomaton_dist.storage import columns, preallocated
 from retomaton_dist.storage.canonical import Json
 from retomaton_dist.storage.corpus import DOCUMENTS, TOKENS, Corpus
 from retomaton_dist.storage.guarded import GuardedReader
 from retomaton_dist.storage.records import Record
-from retomaton_dist.storage.suffixes import SuffixShape
+from retomaton_dist.storage.suffixes import SUFFIXES, SuffixShape
 
 # Of an entry whose place among contexts is being found.
 SORTING_BYTES = 80
@@ -108,7 +108,7 @@ class SuffixPlan(ColumnsPlan):
     @property
     def folder(self) -> Path:
         """Where the index lies."""
-        return suffixes.folder_of(self.store.path, self.settings.name)
+        return SUFFIXES.path(self.store.path, self.settings.name)
 
     def filled(self) -> dict[str, tuple[Any, int]]:
         """The entries in order, and the token before each."""
@@ -146,9 +146,7 @@ class SuffixPlan(ColumnsPlan):
         starts = self.offsets[1:].astype(self.shape.columns()["starts"][0])
         path = self.folder / "starts.arrow"
         written = {"starts": columns.write_columns(path, {"starts": starts}), **self.in_place()}
-        files = self.listed(written)
-        inside = (self.folder / suffixes.DESCRIPTION).relative_to(self.store.path).as_posix()
-        files[inside] = suffixes.write_description(self.folder, self.shape, written)
+        files = SUFFIXES.describe(self.folder, self.shape, written)
         total = sum(digest.bytes for digest in written.values())
         return Done(files, {**asdict(self.shape), "bytes_per_entry": total / self.shape.entries})
 

@@ -42,6 +42,7 @@ from retomaton_dist.storage.records import Record
 from retomaton_dist.storage.store import Store, writing
 from tests.automaton.make import arrange
 from tests.benchmarks.memory import Peak, own_memory
+from tests.storage import make
 
 try:
     from scipy.sparse import csr_matrix
@@ -72,16 +73,16 @@ def build(path, entries):
         count = entries // MEMBERS
         numbers = random.integers(0, count, entries).astype(np.uint32)
         writer.begin("cluster/kmeans", {"algorithm": "kmeans"}, 1, {})
-        files = states.write_states(path, "kmeans", numbers)
+        files = make.write_states(path, "kmeans", numbers)
         sizes = np.bincount(numbers, minlength=count).astype(np.int64)
         files |= states.write_column(path, "kmeans", "sizes", sizes)
-        writer.finish_merged("cluster/kmeans", files, {"states": count})
+        writer.finish("cluster/kmeans", files, {"states": count}, merges=True)
         writer.begin("codec/pq", {}, 1, {})
-        writer.finish_merged("codec/pq", write_codes(path, entries, random), {})
+        writer.finish("codec/pq", write_codes(path, entries, random), {}, merges=True)
 
 
 def write_codes(path, entries, random):
-    folder = codec.folder_of(path, "pq")
+    folder = path / codec.FOLDER / "pq"
     listed = codes_of(path, entries)
     zeros = {name: np.zeros(length, kind) for name, (kind, length) in listed.books.items()}
     written = listed.write_books(zeros)
@@ -97,7 +98,7 @@ def write_codes(path, entries, random):
 def codes_of(path, entries):
     sizes = CodecSizes(WIDTH, CODE_SIZE, CELLS)
     rows, books = PqCodec().rows(sizes), PqCodec().books(sizes)
-    return CodecFiles(codec.folder_of(path, "pq"), entries, rows, books)
+    return CodecFiles(path / codec.FOLDER / "pq", entries, rows, books)
 
 
 def planned(path, unit_entries):
@@ -123,7 +124,8 @@ def do_units(writer, plan, workers):
     """Have threads do all units, round after round; the stage is not finished then."""
     writer.begin(plan.name, plan.config, len(plan.units), made_with(plan.gpu))
     plan.prepare()
-    recorder = Recorder(ticket_for(writer, plan).keep, plan.worker())
+    ticket = ticket_for(writer, plan)
+    recorder = Recorder(ticket.keep, plan.worker(), ticket.check)
     with ThreadPoolExecutor(workers) as pool:
         for numbers in plan.rounds:
             list(pool.map(recorder.run, [(number, plan.units[number]) for number in numbers]))

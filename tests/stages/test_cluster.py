@@ -140,7 +140,7 @@ def test_without_clusters_every_entry_is_its_own_state_and_nothing_is_stored(sto
 def test_several_clusterings_live_side_by_side(clustered, tmp_path):
     store = shutil.copytree(clustered, tmp_path / "two.store")
     rd.cluster(store, algorithm="none", **QUIET)
-    assert Store.open(store).clusterings() == ["kmeans", "none"]
+    assert Store.open(store).finished("cluster") == ["kmeans", "none"]
 
 
 @pytest.mark.parametrize("name", ["centroids", "sizes", "state_of_entry"])
@@ -170,7 +170,7 @@ def test_verify_finds_a_flipped_bit_in_every_file_of_a_clustering(clustered, tmp
 def test_settings_that_cannot_be_are_refused(store, settings, message):
     with pytest.raises(BadInput, match=message):
         rd.cluster(store, **settings, **QUIET)
-    assert Store.open(store).clusterings() == []
+    assert Store.open(store).finished("cluster") == []
 
 
 def test_a_name_that_exists_with_other_settings_is_refused(clustered):

@@ -15,12 +15,13 @@ from retomaton_dist.clustering.draw import drawn, first_centroids
 from retomaton_dist.clustering.lloyd import Stop, lloyd
 from retomaton_dist.clustering.products import Blocking
 from retomaton_dist.clustering.recipe import Recipe
-from retomaton_dist.errors import DamagedStore
+from retomaton_dist.errors import DamagedStore, StoreLocked
 from retomaton_dist.runtime.session import Session
 from retomaton_dist.settings import WorkerSettings
 from retomaton_dist.stages import kmeans_job
 from retomaton_dist.stages.kmeans_job import TrainingJob, iteration_name, training_files
 from retomaton_dist.stages.kmeans_training import train_centroids
+from retomaton_dist.storage.files import fenced
 from retomaton_dist.storage.guarded import GuardedReader
 from retomaton_dist.storage.store import Store
 from tests.clustering.data import clouds, squared_distances
@@ -249,6 +250,20 @@ def kill_an_actor(folder):
     ]
     for process in actors[:1]:
         process.kill()
+
+
+def refuse_others(process):
+    """A fence that stops every process but one."""
+    if os.getpid() != process:
+        raise StoreLocked("the run was replaced")
+
+
+def test_workers_of_a_training_write_behind_the_fence_of_their_run(ray_local, tmp_path):
+    reader = stored(tmp_path, clouds(4000, 20, 8))
+    fence = partial(refuse_others, os.getpid())
+    with fenced(fence), pytest.raises(StoreLocked, match="the run was replaced"):
+        train(reader, tmp_path / "t", 25, two_level=False, workers=1)
+    assert not list((tmp_path / "t").rglob("unit-*"))
 
 
 @pytest.mark.slow

@@ -42,10 +42,11 @@ def test_a_corpus_that_is_only_tokenised_is_indexed(tmp_path, prefix):
     with writing(path) as writer:
         make.tokenize(writer, documents, prefix)
     suffix_here(path, longest=3, unit_entries=200)
-    lead = int(prefix is None)
-    expected = Suffixes.of(before_of(documents, lead), make.VOCABULARY, 3)
+    unpredicted = int(prefix is None)
+    expected = Suffixes.of(before_of(documents, unpredicted), make.VOCABULARY, 3)
     found = rd.open(path).suffixes()
-    assert (found.longest, found.entries) == (3, sum(map(len, documents)) - lead * len(documents))
+    entries = sum(map(len, documents)) - unpredicted * len(documents)
+    assert (found.longest, found.entries) == (3, entries)
     for name, column in expected.columns._asdict().items():
         assert getattr(found.columns, name).dtype == column.dtype
         assert np.array_equal(getattr(found.columns, name), column), name
