@@ -1,14 +1,17 @@
 """The stage `compile/NAME`: entries in the order of (state, value, entry), ready to be mapped.
 
-Four rounds of units, each over what the round before has finished:
+Five rounds of units, each over what the round before has finished:
 
     check    what is read of the datastore, the clustering and the codec: are its bytes sound?
-    order    states first..last-1: gather and sort entries   -> entries, values, states, codes
-    invert   entries first..last-1: find their slots         -> slots
-    link     slots first..last-1: follow their pointers      -> nexts
+    send     entries first..last-1: send them to the ranges of their states
+    order    states first..last-1: sort what was sent    -> entries, values, states, codes
+    invert   entries first..last-1: their slots were sent; send next slots to the slots' ranges
+                                                         -> slots
+    link     slots first..last-1: what was sent          -> nexts
 
-A unit holds about `unit_entries` entries in memory, whatever N, its largest state and the number of
-states are.
+What is sent goes through files (`storage/exchange.py`): every byte is read and written a fixed
+number of times. A unit holds at most `unit_entries` entries and UNIT_BYTES in memory, whatever N,
+its largest state and the number of states are.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -20,7 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from retomaton_dist.automaton.pieces import BLOCK_BYTES, SCAN, runs_within
+from retomaton_dist.automaton.pieces import SCAN, runs_within
 from retomaton_dist.codec.named import codec_named, columns_of
 from retomaton_dist.errors import BadInput
 from retomaton_dist.settings import BuildSettings, ClusterSettings, CompileSettings
@@ -35,6 +38,7 @@ from retomaton_dist.storage import automaton, columns
 from retomaton_dist.storage.automaton import MOST_STATES, AutomatonShape
 from retomaton_dist.storage.canonical import Json
 from retomaton_dist.storage.codec import CodecFiles
+from retomaton_dist.storage.exchange import MOST_DESTINATIONS
 from retomaton_dist.storage.files import FileDigest
 from retomaton_dist.storage.manifest import MANIFEST_NAME
 from retomaton_dist.storage.records import Record
@@ -45,6 +49,8 @@ from retomaton_dist.storage.store import Store
 CHECK_ENTRIES = 1 << 21
 # Of an entry whose place is being found.
 PLACING_BYTES = 48
+# Of entries with all that they have, in a unit.
+UNIT_BYTES = 256 << 20
 
 
 class CompileStage(BuildStage):
@@ -135,7 +141,7 @@ class CompilePlan(ColumnsPlan):
     shape: AutomatonShape
     codes: CodecFiles | None
 
-    kinds = ("check", "order", "invert", "link")
+    kinds = ("check", "send", "order", "invert", "link")
 
     @property
     def name(self) -> str:
@@ -166,13 +172,43 @@ class CompilePlan(ColumnsPlan):
         return {name: kind for name, kind in columns_of(self.shape).items() if name not in small}
 
     @cached_property
+    def record(self) -> np.dtype[Any]:
+        """An entry with all that goes into slot order."""
+        kinds = columns_of(self.shape)
+        rows = (name for name in self.filled() if name not in self.shape.columns())
+        numbers = ((name, kinds[name][0], (kinds[name][1] // self.shape.entries,)) for name in rows)
+        known = {"entries": kinds["entries"][0], "states": np.uint32, "values": np.int32}
+        return np.dtype([*known.items(), *numbers])
+
+    @property
+    def most(self) -> int:
+        """Entries that a unit has in memory."""
+        fitting = max(1, UNIT_BYTES // self.record.itemsize)
+        return min(self.settings.unit_entries, fitting)
+
+    @property
+    def range_size(self) -> int:
+        """Entries, or slots, of a unit: more than are in memory if there are very many."""
+        return max(self.most, -(-self.shape.entries // MOST_DESTINATIONS))
+
+    @cached_property
     def units(self) -> list[ColumnUnit]:
         """All units, round by round."""
-        entries, size = self.shape.entries, self.settings.unit_entries
+        entries, size = self.shape.entries, self.range_size
         files = [ColumnUnit("check", 0, entries, entries, stage=name) for name in self.read_files()]
-        orders = [ColumnUnit("order", *run) for run in runs_within(self.sizes(), size)]
-        checks = [*files, *cut("check", entries, CHECK_ENTRIES)]
-        return [*checks, *orders, *cut("invert", entries, size), *cut("link", entries, size)]
+        return [
+            *files,
+            *cut("check", entries, CHECK_ENTRIES),
+            *cut("send", entries, size),
+            *self.orders(),
+            *cut("invert", entries, size),
+            *cut("link", entries, size),
+        ]
+
+    def orders(self) -> list[ColumnUnit]:
+        """Units over ranges of states."""
+        runs = runs_within(self.sizes(), self.range_size)
+        return [ColumnUnit("order", *run, number) for number, run in enumerate(runs)]
 
     def read_files(self) -> dict[str, list[str]]:
         """Files that are read besides the datastore's, by the stage that wrote them."""
@@ -201,7 +237,8 @@ class CompilePlan(ColumnsPlan):
 
     def worker(self) -> Callable[[], CompileWorker]:
         """Fills ranges of the columns."""
-        return partial(CompileWorker, self)
+        firsts = [unit.first for unit in self.units if unit.kind == "order"]
+        return partial(CompileWorker, self, np.array(firsts, np.int64))
 
     def write_small(self) -> dict[str, FileDigest]:
         """Write the columns that units do not fill."""
@@ -222,7 +259,7 @@ class CompilePlan(ColumnsPlan):
             yield ends
             end = ends[-1:]
 
-    def finish(self, units: Sequence[Record]) -> Done:  # noqa: ARG002 - columns are filled
+    def finish(self, units: Sequence[Record]) -> Done:
         """Write the small columns, move the filled ones into place, and describe them."""
         written = {**self.write_small(), **self.in_place()}
         files = self.listed(written)
@@ -230,4 +267,4 @@ class CompilePlan(ColumnsPlan):
         files[inside] = automaton.write_description(self.folder, self.shape, written)
         total = sum(digest.bytes for digest in written.values())
         facts = {**self.shape.__dict__, "bytes_per_entry": total / self.shape.entries}
-        return Done(files, facts)
+        return Done(files, {**facts, **self.traffic(units, written)})
