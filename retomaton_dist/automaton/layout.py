@@ -6,8 +6,6 @@ from numpy.typing import NDArray
 from retomaton_dist.automaton.arrays import Ids
 from retomaton_dist.compiled import Whole, compiled
 
-Bytes = NDArray[np.uint8]
-
 
 def slot_order(states: Ids, values: NDArray[np.int32]) -> NDArray[np.int64]:
     """The stable order by (state, value): which entry each slot has; states are not negative."""
@@ -25,15 +23,6 @@ def slot_order(states: Ids, values: NDArray[np.int32]) -> NDArray[np.int64]:
     packed.sort()
     packed &= (1 << place_bits) - 1
     return packed
-
-
-@compiled
-def take_field(rows: Bytes, order: NDArray[np.int64], first: Whole, field: Bytes) -> None:
-    """Copy the bytes first.. of rows[order[i]] to field[i], as many as it has."""
-    for i in range(order.shape[0]):
-        row = order[i]
-        for j in range(field.shape[1]):
-            field[i, j] = rows[row, first + j]
 
 
 @compiled

@@ -130,9 +130,7 @@ class Sorter:
         sample = np.concatenate([self.keys(records[::step]) for records in inbox.read(chosen)])
         splitters = choose_splitters(sample, min(2 * total // self.most, MOST_SPLITTERS))
         parts = 2 * len(splitters) + 1
-        divided = replace(
-            inbox, folder=self.scratch, senders=1, destinations=parts, most=self.most
-        )
+        divided = replace(inbox, folder=self.scratch, senders=1, destinations=parts, most=self.most)
 
         def sides() -> Iterator[tuple[NDArray[Any], Records]]:
             for records in inbox.read(slices):

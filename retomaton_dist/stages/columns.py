@@ -6,7 +6,7 @@ several kinds, fill them; a kind of units waits for the one before. Finishing mo
 
 import shutil
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -20,6 +20,7 @@ from retomaton_dist.storage.canonical import Json
 from retomaton_dist.storage.exchange import Traffic
 from retomaton_dist.storage.files import FileDigest
 from retomaton_dist.storage.pickling import PicklesFieldsOnly
+from retomaton_dist.storage.preallocated import PartsWriter
 from retomaton_dist.storage.records import Record
 from retomaton_dist.storage.store import Store
 
@@ -112,13 +113,14 @@ class ColumnsWorker:
     """Does units of a plan, each by the method that is named like its kind."""
 
     def __init__(self, plan: ColumnsPlan) -> None:
-        self._columns, self._parts = plan.filled(), plan.parts
+        self._columns, self._writer = plan.filled(), PartsWriter(plan.parts)
         self.traffic = Traffic()
 
     def run(self, number: int, payload: ColumnUnit) -> Done:  # noqa: ARG002 - columns are shared
         """Do what the unit says, and count the bytes that it reads and writes."""
         self.traffic.read = self.traffic.written = 0
-        done: Done = getattr(self, payload.kind)(payload) or Done()
+        with self._writer:
+            done: Done = getattr(self, payload.kind)(payload) or Done()
         counted = {"bytes_read": self.traffic.read, "bytes_written": self.traffic.written}
         return replace(done, facts={**done.facts, **counted})
 
@@ -127,15 +129,11 @@ class ColumnsWorker:
         self.traffic.read += part.nbytes
         return part
 
-    def fill(self, name: str, first: int, blocks: Iterable[NDArray[Any]]) -> None:
-        """Write the numbers first.. of a column, block after block."""
-        preallocated.part(self._parts, name).fill(first, self._typed(name, blocks))
-
-    def _typed(self, name: str, blocks: Iterable[NDArray[Any]]) -> Iterator[NDArray[Any]]:
-        for block in blocks:
-            typed = block.astype(self._columns[name][0], copy=False)
-            self.traffic.written += typed.nbytes
-            yield typed
+    def fill(self, name: str, first: int, block: NDArray[Any]) -> None:
+        """Write the numbers first.. of a column; durable when the unit ends."""
+        typed = block.astype(self._columns[name][0], copy=False)
+        self.traffic.written += typed.nbytes
+        self._writer.write(name, first, typed)
 
 
 def cut(kind: str, entries: int, size: int) -> list[ColumnUnit]:

@@ -34,11 +34,10 @@ from retomaton_dist.stages.compile_worker import CompileWorker
 from retomaton_dist.stages.cost import StageEstimate, Work, columns_bytes
 from retomaton_dist.stages.runner import Done, run_stage
 from retomaton_dist.stages.stage import BuildStage, Running
-from retomaton_dist.storage import automaton, columns
+from retomaton_dist.storage import automaton, columns, exchange
 from retomaton_dist.storage.automaton import MOST_STATES, AutomatonShape
 from retomaton_dist.storage.canonical import Json
 from retomaton_dist.storage.codec import CodecFiles
-from retomaton_dist.storage.exchange import MOST_DESTINATIONS
 from retomaton_dist.storage.files import FileDigest
 from retomaton_dist.storage.manifest import MANIFEST_NAME
 from retomaton_dist.storage.records import Record
@@ -189,7 +188,7 @@ class CompilePlan(ColumnsPlan):
     @property
     def range_size(self) -> int:
         """Entries, or slots, of a unit: more than are in memory if there are very many."""
-        return max(self.most, -(-self.shape.entries // MOST_DESTINATIONS))
+        return max(self.most, -(-self.shape.entries // exchange.MOST_DESTINATIONS))
 
     @cached_property
     def units(self) -> list[ColumnUnit]:
@@ -199,7 +198,8 @@ class CompilePlan(ColumnsPlan):
         return [
             *files,
             *cut("check", entries, CHECK_ENTRIES),
-            *cut("send", entries, size),
+            # What fits in memory need not be sent.
+            *(cut("send", entries, size) if entries > self.most else ()),
             *self.orders(),
             *cut("invert", entries, size),
             *cut("link", entries, size),

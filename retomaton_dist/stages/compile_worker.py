@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from retomaton_dist.automaton.arrays import Ids
-from retomaton_dist.automaton.layout import scatter, slot_order, take_field
+from retomaton_dist.automaton.layout import scatter, slot_order
 from retomaton_dist.automaton.sorting import Keys, Order, Sorter
 from retomaton_dist.errors import DamagedStore
 from retomaton_dist.stages.columns import ColumnsWorker, ColumnUnit
@@ -83,11 +83,11 @@ class CompileWorker(ColumnsWorker):
 
     def send(self, unit: ColumnUnit) -> None:
         """Send some entries, with all that they have, to the ranges of their states."""
-        self._to_states.send(unit.number, self._with_rows(unit))
+        self._to_states.send(unit.number, self._with_rows(unit.first, unit.last))
 
-    def _with_rows(self, unit: ColumnUnit) -> Sent:
-        for first in range(unit.first, unit.last, self._most):
-            last = min(first + self._most, unit.last)
+    def _with_rows(self, begin: int, end: int) -> Sent:
+        for first in range(begin, end, self._most):
+            last = min(first + self._most, end)
             records = np.empty(last - first, self._plan.record)
             records["entries"] = np.arange(first, last)
             if self._states.algorithm == "none":
@@ -108,10 +108,7 @@ class CompileWorker(ColumnsWorker):
         """Fill the columns in slot order, and send slots to their entries' ranges."""
         missing, slot = self._plan.sizes_of(unit.first, unit.last).copy(), unit.place
         self._check_sizes(int(missing.sum()) == unit.entries)
-        sorter = Sorter(_keys, _order, self._most, self._scratch(unit))
-        for records, order in sorter.pieces(
-            self._to_states, self._to_states.slices(unit.number)
-        ):
+        for records, order in self._pieces(unit):
             # Checked before it is written: what lies behind belongs to other units.
             states = records["states"].astype(np.int64) - unit.first
             self._check_sizes(states.min() >= 0 and states.max() < len(missing))
@@ -122,6 +119,15 @@ class CompileWorker(ColumnsWorker):
             slot += len(order)
         self._check_sizes(not missing.any())
 
+    def _pieces(self, unit: ColumnUnit) -> Iterator[tuple[Records, Order]]:
+        if self._entries <= self._most:
+            # Everything fits in memory, and was not sent.
+            for _, records in self._with_rows(0, self._entries):
+                yield records, _order(records)
+            return
+        sorter = Sorter(_keys, _order, self._most, self._scratch(unit))
+        yield from sorter.pieces(self._to_states, self._to_states.slices(unit.number))
+
     def _check_sizes(self, fitting: np.bool_ | bool) -> None:
         if not fitting:
             raise DamagedStore(
@@ -129,19 +135,12 @@ class CompileWorker(ColumnsWorker):
             )
 
     def _write_piece(self, slot: int, records: Records, order: Order) -> None:
-        for name in self._plan.record.names or ():
-            width = self._columns[name][1] // self._entries
-            self.fill(name, slot * width, self._field(records, order, name))
-
-    def _field(self, records: Records, order: Order, name: str) -> Iterator[NDArray[Any]]:
-        """A column of records in order; blocks share their memory."""
-        kind, offset = self._plan.record.fields[name][:2]  # type: ignore[index]
-        count = max(1, BLOCK_BYTES // kind.itemsize)
-        block, rows = np.empty((min(count, len(order)), kind.itemsize), np.uint8), as_bytes(records)
+        rows, count = as_bytes(records), max(1, BLOCK_BYTES // records.itemsize)
         for first in range(0, len(order), count):
-            part = block[: len(order) - first]
-            take_field(rows, order[first : first + count], offset, part)
-            yield part.reshape(-1).view(kind.base)
+            block = rows.take(order[first : first + count], axis=0).view(records.dtype)
+            for name in records.dtype.names or ():
+                column = block[name].reshape(len(block), -1)
+                self.fill(name, (slot + first) * column.shape[1], column)
 
     def _slots_sent(self, entries: Ids, slot: int) -> tuple[NDArray[Any], Records]:
         """Slots from this one on, for the ranges of their entries.
@@ -166,7 +165,7 @@ class CompileWorker(ColumnsWorker):
         last = min(unit.last + 1, self._entries)
         before = np.empty(0, self._columns["slots"][0])
         for first, slots in self._received(self._to_entries, unit, last):
-            self.fill("slots", first, [slots[: unit.last - first]])
+            self.fill("slots", first, slots[: unit.last - first])
             run, begin = np.concatenate([before, slots]), first - len(before)
             ends_here = first + len(slots) == unit.last == self._entries
             end = len(run) if ends_here else len(run) - 1
@@ -193,11 +192,9 @@ class CompileWorker(ColumnsWorker):
     def link(self, unit: ColumnUnit) -> None:
         """Next slots of some slots."""
         for first, nexts in self._received(self._to_slots, unit, unit.last):
-            self.fill("nexts", first, [nexts])
+            self.fill("nexts", first, nexts)
 
-    def _received(
-        self, inbox: Exchange, unit: ColumnUnit, last: int
-    ) -> Iterator[tuple[int, Ids]]:
+    def _received(self, inbox: Exchange, unit: ColumnUnit, last: int) -> Iterator[tuple[int, Ids]]:
         """What was sent for the places first..last-1, as much at a time as fits in memory."""
         first, number = unit.first, unit.number
         if last - first <= self._most + 1:

@@ -248,8 +248,8 @@ class NgramWorker(ColumnsWorker):
         def lists() -> Iterator[NDArray[Any]]:
             place = unit.place
             for block in counter.blocks(place, place + unit.entries):
-                self.fill("followers", place, [block.followers])
-                self.fill("shared", place, [block.shared])
+                self.fill("followers", place, block.followers)
+                self.fill("shared", place, block.shared)
                 nodes.append(block.nodes)
                 place += len(block.followers)
                 yield block.lists.ravel()

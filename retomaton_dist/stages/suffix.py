@@ -43,10 +43,10 @@ from retomaton_dist.stages.columns import ColumnsPlan, ColumnsWorker, ColumnUnit
 from retomaton_dist.stages.cost import StageEstimate, Work, columns_bytes
 from retomaton_dist.stages.runner import Done, run_stage
 from retomaton_dist.stages.stage import BuildStage, Running
-from retomaton_dist.storage import columns, suffixes
+from retomaton_dist.storage import columns, exchange, suffixes
 from retomaton_dist.storage.canonical import Json
 from retomaton_dist.storage.corpus import DOCUMENTS, TOKENS, Corpus
-from retomaton_dist.storage.exchange import MOST_DESTINATIONS, Exchange, Records
+from retomaton_dist.storage.exchange import Exchange, Records, Slice
 from retomaton_dist.storage.guarded import GuardedReader
 from retomaton_dist.storage.records import Record
 from retomaton_dist.storage.suffixes import SuffixShape
@@ -59,6 +59,7 @@ UNIT_BYTES = 256 << 20
 SAMPLED, SAMPLED_BLOCK = 256, 64
 SEED = 1
 COUNTS = {"token": np.int64, "count": np.int64}
+_NONE = np.empty(0, np.int64), np.empty(0, np.int64)
 
 
 class SuffixStage(BuildStage):
@@ -156,7 +157,7 @@ class SuffixPlan(ColumnsPlan):
     @property
     def range_size(self) -> int:
         """Entries of a unit: more than are in memory if there are very many."""
-        return max(self.most, -(-self.shape.entries // MOST_DESTINATIONS))
+        return max(self.most, -(-self.shape.entries // exchange.MOST_DESTINATIONS))
 
     @property
     def ranges(self) -> int:
@@ -173,7 +174,9 @@ class SuffixPlan(ColumnsPlan):
             for number in range(ranges)
         ]
         check = ColumnUnit("check", 0, 0, entries)
-        return [check, *cut("send", entries, self.range_size), *ordered]
+        # What fits in memory need not be sent.
+        sent = cut("send", entries, self.range_size) if ranges > 1 else []
+        return [check, *sent, *ordered]
 
     def splitters(self) -> Keys:
         """The contexts at which ranges begin, but for the first one: the same in every run."""
@@ -243,29 +246,27 @@ class SuffixWorker(ColumnsWorker):
 
     def send(self, unit: ColumnUnit) -> None:
         """The token before each of some entries; their contexts go to their ranges."""
-        self._contexts.send(unit.number, self._with_contexts(unit))
+        self._contexts.send(unit.number, self._with_contexts(unit.first, unit.last))
 
-    def _with_contexts(self, unit: ColumnUnit) -> Iterator[tuple[NDArray[Any], Records]]:
+    def _with_contexts(self, begin: int, end: int) -> Iterator[tuple[NDArray[Any], Records]]:
         plan = self._plan
-        for first in range(unit.first, unit.last, plan.most):
-            last = min(first + plan.most, unit.last)
+        for first in range(begin, end, plan.most):
+            last = min(first + plan.most, end)
             before, keys = plan.contexts(first, last)
-            self.fill("before", first, [self.counted(before)])
+            self.fill("before", first, self.counted(before))
             records = np.empty(last - first, plan.record)
             records["entry"], records["key"] = np.arange(first, last), keys
             yield ranges_of(keys, self._splitters), records
 
     def order(self, unit: ColumnUnit) -> Done:
         """The entries of a range of contexts, in order, and how many follow each token."""
-        plan, found = self._plan, self._contexts.slices(unit.number)
-        counts = [(np.empty(0, np.int64), np.empty(0, np.int64))]
-
-        def ordered() -> Iterator[Ids]:
-            for records, order in self._sorter(unit).pieces(self._contexts, found):
-                counts.append(np.unique(self._latest(records), return_counts=True))
-                yield records["entry"][order]
-
-        self.fill("order", sum(part.before for part in found), ordered())
+        plan, counts = self._plan, [_NONE]
+        found = self._contexts.slices(unit.number) if plan.ranges > 1 else []
+        place = sum(part.before for part in found)
+        for records, order in self._pieces(unit, found):
+            self.fill("order", place, records["entry"][order])
+            counts.append(np.unique(self._latest(records), return_counts=True))
+            place += len(order)
         path = plan.counts_path(unit)
         pairs = zip(COUNTS, zip(*counts, strict=True), strict=True)
         made = {name: np.concatenate(parts) for name, parts in pairs}
@@ -273,9 +274,15 @@ class SuffixWorker(ColumnsWorker):
         self.traffic.written += digest.bytes
         return Done({path.relative_to(plan.store.path).as_posix(): digest})
 
-    def _sorter(self, unit: ColumnUnit) -> Sorter:
-        scratch = self._plan.parts / "divided" / f"{unit.number}"
-        return Sorter(_keys, _order, self._plan.most, scratch)
+    def _pieces(self, unit: ColumnUnit, found: list[Slice]) -> Iterator[tuple[Records, Order]]:
+        plan = self._plan
+        if plan.ranges == 1:
+            # Everything fits in memory, and was not sent.
+            for _, records in self._with_contexts(0, plan.shape.entries):
+                yield records, _order(records)
+            return
+        sorter = Sorter(_keys, _order, plan.most, plan.parts / "divided" / f"{unit.number}")
+        yield from sorter.pieces(self._contexts, found)
 
     def _latest(self, records: Records) -> NDArray[np.int64]:
         """The latest token of each context, counted from 1."""
