@@ -43,7 +43,7 @@ class Slice(NamedTuple):
 
     path: Path
     place: int
-    count: int
+    records: int
     before: int
 
 
@@ -92,9 +92,9 @@ class Exchange:
     def read(self, slices: Iterable[Slice]) -> Iterator[Records]:
         """The records of some slices, one after the other."""
         for part in slices:
-            if part.count:
+            if part.records:
                 with _opened(part.path) as descriptor:
-                    yield self._read(descriptor, part.place, part.count, self.record)
+                    yield self._read(descriptor, part.place, part.records, self.record)
 
     def remove(self) -> None:
         """Remove all that was sent."""

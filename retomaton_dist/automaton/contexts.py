@@ -55,7 +55,7 @@ def pack_contexts(before: Before, skipped: Whole, longest: Whole, bits: Whole, k
                 token = 0
                 if depth < longest and not ended and depth <= skipped + row:
                     token = np.int64(before[skipped + row - depth])
-                    ended = token < 0
+                    ended = bool(token < 0)
                     token = 1 + (token if token >= NONE else -2 - token)
                 packed = (packed << np.uint64(bits)) | np.uint64(token)
                 depth += 1

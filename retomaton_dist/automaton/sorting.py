@@ -104,7 +104,7 @@ class Sorter:
 
     def pieces(self, inbox: Exchange, slices: list[Slice]) -> Iterator[tuple[Records, Order]]:
         """Records, a piece at a time, with the order in which they are sorted."""
-        total = sum(part.count for part in slices)
+        total = sum(part.records for part in slices)
         if total <= self.most:
             if total:
                 records = joined(list(inbox.read(slices)))
@@ -124,9 +124,9 @@ class Sorter:
 
     def _divide(self, inbox: Exchange, slices: list[Slice], total: int) -> Exchange:
         """Divide records by splitters into those between two of them, and those equal to one."""
-        filled = [part for part in slices if part.count]
+        filled = [part for part in slices if part.records]
         chosen = filled[:: -(-len(filled) // SAMPLED_SLICES)]
-        step = -(-sum(part.count for part in chosen) // self.most)
+        step = -(-sum(part.records for part in chosen) // self.most)
         sample = np.concatenate([self.keys(records[::step]) for records in inbox.read(chosen)])
         splitters = choose_splitters(sample, min(2 * total // self.most, MOST_SPLITTERS))
         parts = 2 * len(splitters) + 1

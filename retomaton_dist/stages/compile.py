@@ -91,27 +91,34 @@ class CompileStage(BuildStage):
         run_stage(running.writer, plan, running.session)
 
     def estimate(self, settings: BuildSettings, work: Work) -> list[StageEstimate]:
-        """Every unit looks through states, codes and entries for those that are its own."""
+        """Sources are checked and sent; what was sent is sorted; slots are sent there and back."""
         chosen, entries, rates = settings.of(CompileSettings), work.shape.entries, work.rates
         codec = codec_named(chosen.codec)
         sizes = codec.sizes(entries, work.shape.dimension, chosen.code_size)
         states = clustering_named(settings).states(settings.of(ClusterSettings), work.shape)
         numbers = work.shape.dimension, codec.name, sizes.code_size, sizes.cells
-        disk = columns_bytes(columns_of(AutomatonShape(entries, states, *numbers)))
-        row, unit = codec.row_bytes(sizes), min(chosen.unit_entries, entries)
-        swept = -(-entries // chosen.unit_entries) * entries * (8.0 + row)
+        shape = AutomatonShape(entries, states, *numbers)
+        disk, row = columns_bytes(columns_of(shape)), codec.row_bytes(sizes)
+        ids = shape.columns()["slots"][0].itemsize
+        record, pair = ids + 8 + row, 2 * ids
+        most = min(chosen.unit_entries, max(1, UNIT_BYTES // record), entries)
+        unit = max(most, entries / exchange.MOST_DESTINATIONS)
+        sent = entries * float(2 * pair + (record if entries > most else 0))
+        # Ranges that do not fit in memory are divided once more, which is no part of what stays.
+        divided = sent if unit > most else 0.0
+        sources = entries * (16.0 + row)
         compiled = StageEstimate(
             stage="compile",
             makes=f"automata/{chosen.automaton}: {disk / entries:.0f} bytes per entry",
             disk=disk,
-            memory=work.memory(
-                float(PLACING_BYTES) * unit + min(BLOCK_BYTES, row * unit) + 8.0 * states
-            ),
+            memory=work.memory((float(PLACING_BYTES) + 2 * record) * most),
             workers=work.workers,
-            core_seconds=entries / rates.placed + swept / rates.swept + 2 * disk / rates.hashed,
-            unit=unit / rates.placed + entries * (4.0 + row) / rates.swept,
-            reads=swept + disk,
-            again=entries * (8.0 + row),
+            core_seconds=entries / rates.placed
+            + 2 * (sent + divided) / rates.swept
+            + (sources + sent + divided + disk) / rates.hashed,
+            unit=unit / rates.placed + 2 * record * unit / rates.swept,
+            reads=2 * sources + disk + 2 * divided,
+            scratch=sent,
         )
         encoded = [estimate_codec(codec.name, sizes, work)] if codec.encodes else []
         return [*encoded, compiled]

@@ -214,7 +214,7 @@ class CompileWorker(ColumnsWorker):
         column = np.empty(last - first, self._columns["slots"][0])
         count = 0
         for records in inbox.read(inbox.slices(number)):
-            count += scatter(records["place"], records["number"], first, column)
+            count += int(scatter(records["place"], records["number"], first, column))
         if count != len(column):
             raise DamagedStore(
                 f"{inbox.folder}: {count:,} numbers instead of {len(column):,} were sent: "

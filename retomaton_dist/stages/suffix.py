@@ -21,7 +21,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from retomaton_dist.automaton.arrays import Ids
 from retomaton_dist.automaton.contexts import (
     Before,
     context_keys,
@@ -74,24 +73,31 @@ class SuffixStage(BuildStage):
         run_stage(running.writer, plan, running.session)
 
     def estimate(self, settings: BuildSettings, work: Work) -> list[StageEstimate]:
-        """Every unit looks through the tokens before all entries for those that are its own."""
+        """The corpus is checked and read; contexts are sent to their ranges and sorted there."""
         chosen, entries, rates = settings.of(SuffixSettings), work.shape.entries, work.rates
-        disk = columns_bytes(SuffixShape(entries, work.vocabulary, chosen.longest).columns())
-        unit = min(chosen.unit_entries, entries)
-        swept = -(-entries // chosen.unit_entries) * entries * 4.0
+        columns_made = SuffixShape(entries, work.vocabulary, chosen.longest).columns()
+        disk = columns_bytes(columns_made)
+        words = key_words(chosen.longest, token_bits(work.vocabulary))
+        record = columns_made["order"][0].itemsize + 8 * words
+        most = min(chosen.unit_entries, UNIT_BYTES // record, entries)
+        unit = max(most, entries / exchange.MOST_DESTINATIONS)
+        sent = float(entries * record) if entries > most else 0.0
+        # Ranges that do not fit in memory are divided once more, which is no part of what stays.
+        divided = sent if unit > most else 0.0
         return [
             StageEstimate(
                 stage="suffix",
                 makes=f"suffixes/{chosen.name}: {disk / entries:.0f} bytes per entry",
                 disk=disk,
-                memory=work.memory(float(SORTING_BYTES) * unit),
+                memory=work.memory(float(SORTING_BYTES + 2 * record) * most),
                 workers=work.workers,
                 core_seconds=entries / rates.ordered
-                + swept / rates.swept
-                + 2 * disk / rates.hashed,
-                unit=unit / rates.ordered + entries * 4.0 / rates.swept,
-                reads=swept + 8.0 * entries,
-                again=entries * 4.0,
+                + 2 * (sent + divided) / rates.swept
+                + (sent + divided + disk) / rates.hashed,
+                alone=8.0 * entries / rates.hashed,
+                unit=max(8.0 * entries / rates.hashed, unit / rates.ordered),
+                reads=12.0 * entries + disk + 2 * divided,
+                scratch=sent,
             )
         ]
 
