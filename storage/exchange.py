@@ -39,12 +39,21 @@ class Traffic:
 
 
 class Slice(NamedTuple):
-    """A destination's records in one run: where they lie, how many, and how many come before."""
+    """Records of some destinations in one run of a sender.
 
-    path: Path
+    `counts` are those of each destination, `before` those that go to lower ones.
+    """
+
+    sender: int
+    run: int
     place: int
-    records: int
+    counts: NDArray[np.int64]
     before: int
+
+    @property
+    def records(self) -> int:
+        """How many they are."""
+        return int(self.counts.sum())
 
 
 @dataclass(frozen=True)
@@ -73,27 +82,28 @@ class Exchange:
             self._write_run(file, held)
         self.traffic.written += file.result.bytes
 
-    def slices(self, destination: int) -> list[Slice]:
-        """What a destination was sent, in the order of senders."""
+    def slices(self, first: int, last: int | None = None) -> list[Slice]:
+        """What one destination, or first..last-1 together, were sent, in the order of senders."""
+        count = 1 if last is None else last - first
         found: list[Slice] = []
         for sender in range(self.senders):
-            path = self._path(sender)
-            with _opened(path) as descriptor:
-                size, place = os.fstat(descriptor).st_size, 0
+            with _opened(self._path(sender)) as descriptor:
+                size, run, place = os.fstat(descriptor).st_size, 0, 0
                 while place < size:
-                    begin, end = self._offsets(descriptor, place + OFFSET.itemsize * destination, 2)
-                    (total,) = self._offsets(descriptor, place + self._table - OFFSET.itemsize, 1)
-                    first = place + self._table
-                    at = first + begin * self.record.itemsize
-                    found.append(Slice(path, at, end - begin, begin))
-                    place = first + total * self.record.itemsize
+                    at = place + OFFSET.itemsize * first
+                    offsets = self._read(descriptor, at, count + 1, OFFSET)
+                    body = place + self._table
+                    (total,) = self._read(descriptor, body - OFFSET.itemsize, 1, OFFSET).tolist()
+                    begin = body + int(offsets[0]) * self.record.itemsize
+                    found.append(Slice(sender, run, begin, np.diff(offsets), int(offsets[0])))
+                    run, place = run + 1, body + total * self.record.itemsize
         return found
 
     def read(self, slices: Iterable[Slice]) -> Iterator[Records]:
         """The records of some slices, one after the other."""
         for part in slices:
             if part.records:
-                with _opened(part.path) as descriptor:
+                with _opened(self._path(part.sender)) as descriptor:
                     yield self._read(descriptor, part.place, part.records, self.record)
 
     def remove(self) -> None:
@@ -104,10 +114,9 @@ class Exchange:
         """Write records by destination, after the table of where each destination's begin."""
         if not held:
             return
-        # Numbers of 16 bits are sorted by radix.
-        destinations = np.concatenate([item[0] for item in held]).astype(np.uint16, copy=False)
+        destinations = np.concatenate([item[0] for item in held])
         rows = as_bytes(joined([records for _, records in held]))
-        order = np.argsort(destinations, kind="stable")
+        order = _stable_order(destinations)
         table = np.zeros(self.destinations + 1, OFFSET)
         np.cumsum(np.bincount(destinations, minlength=self.destinations), out=table[1:])
         file.write(table.data)
@@ -121,10 +130,6 @@ class Exchange:
 
     def _path(self, sender: int) -> Path:
         return self.folder / f"from-{sender:05d}"
-
-    def _offsets(self, descriptor: int, place: int, count: int) -> list[int]:
-        offsets: list[int] = self._read(descriptor, place, count, OFFSET).tolist()
-        return offsets
 
     def _read(self, descriptor: int, place: int, count: int, kind: np.dtype[Any]) -> NDArray[Any]:
         data = os.pread(descriptor, count * kind.itemsize, place)
@@ -146,6 +151,15 @@ def _opened(path: Path) -> Iterator[int]:
         yield descriptor
     finally:
         os.close(descriptor)
+
+
+def _stable_order(destinations: NDArray[Any]) -> NDArray[np.int64]:
+    """The stable order of whole numbers below 2^32; those of 16 bits are sorted by radix."""
+    order = np.argsort(destinations.astype(np.uint16), kind="stable")
+    if destinations.max(initial=0) >> 16:
+        high = (destinations >> 16).astype(np.uint16)[order]
+        order = order[np.argsort(high, kind="stable")]
+    return order
 
 
 def joined(parts: Sequence[Records]) -> Records:

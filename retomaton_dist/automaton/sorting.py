@@ -93,10 +93,11 @@ def ranges_of(keys: Keys, splitters: Keys) -> NDArray[np.uint16]:
 class Sorter:
     """Sorts what a destination was sent, with at most `most` records in memory.
 
-    `keys` gives the keys of records; `order` is their stable order by these keys. What does not
-    fit in memory is divided once more, by files in `scratch`.
+    `keys` gives the keys of records of type `record`; `order` is their stable order by these keys.
+    What does not fit in memory is divided once more, by files in `scratch`.
     """
 
+    record: np.dtype[Any]
     keys: Callable[[Records], Keys]
     order: Callable[[Records], Order]
     most: int
@@ -130,7 +131,7 @@ class Sorter:
         sample = np.concatenate([self.keys(records[::step]) for records in inbox.read(chosen)])
         splitters = choose_splitters(sample, min(2 * total // self.most, MOST_SPLITTERS))
         parts = 2 * len(splitters) + 1
-        divided = replace(inbox, folder=self.scratch, senders=1, destinations=parts, most=self.most)
+        divided = Exchange(self.scratch, self.record, 1, parts, self.most, inbox.traffic)
 
         def sides() -> Iterator[tuple[NDArray[Any], Records]]:
             for records in inbox.read(slices):

@@ -125,7 +125,7 @@ class CompileWorker(ColumnsWorker):
             for _, records in self._with_rows(0, self._entries):
                 yield records, _order(records)
             return
-        sorter = Sorter(_keys, _order, self._most, self._scratch(unit))
+        sorter = Sorter(self._plan.record, _keys, _order, self._most, self._scratch(unit))
         yield from sorter.pieces(self._to_states, self._to_states.slices(unit.number))
 
     def _check_sizes(self, fitting: np.bool_ | bool) -> None:

@@ -12,14 +12,13 @@ every byte is read and written a fixed number of times. A unit holds at most `un
 and UNIT_BYTES in memory, whatever N and the commonest context are. No key is read, and no model.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from retomaton_dist.automaton.contexts import (
     Before,
@@ -28,25 +27,17 @@ from retomaton_dist.automaton.contexts import (
     key_words,
     token_bits,
 )
-from retomaton_dist.automaton.sorting import (
-    Keys,
-    Order,
-    Sorter,
-    choose_splitters,
-    key_order,
-    ranges_of,
-)
+from retomaton_dist.automaton.sorting import Keys, choose_splitters
 from retomaton_dist.errors import DamagedStore
 from retomaton_dist.settings import BuildSettings, SuffixSettings
-from retomaton_dist.stages.columns import ColumnsPlan, ColumnsWorker, ColumnUnit, cut
+from retomaton_dist.stages.columns import ColumnsPlan, ColumnUnit, cut
 from retomaton_dist.stages.cost import StageEstimate, Work, columns_bytes
 from retomaton_dist.stages.runner import Done, run_stage
 from retomaton_dist.stages.stage import BuildStage, Running
+from retomaton_dist.stages.suffix_worker import COUNTS, SuffixWorker
 from retomaton_dist.storage import columns, exchange, suffixes
 from retomaton_dist.storage.canonical import Json
-from retomaton_dist.storage.corpus import DOCUMENTS, TOKENS, Corpus
-from retomaton_dist.storage.exchange import Exchange, Records, Slice
-from retomaton_dist.storage.guarded import GuardedReader
+from retomaton_dist.storage.corpus import TOKENS, Corpus
 from retomaton_dist.storage.records import Record
 from retomaton_dist.storage.suffixes import SuffixShape
 
@@ -57,8 +48,6 @@ UNIT_BYTES = 256 << 20
 # Contexts that are looked at for each range, and how many of them lie side by side.
 SAMPLED, SAMPLED_BLOCK = 256, 64
 SEED = 1
-COUNTS = {"token": np.int64, "count": np.int64}
-_NONE = np.empty(0, np.int64), np.empty(0, np.int64)
 
 
 class SuffixStage(BuildStage):
@@ -81,9 +70,9 @@ class SuffixStage(BuildStage):
         record = columns_made["order"][0].itemsize + 8 * words
         most = min(chosen.unit_entries, UNIT_BYTES // record, entries)
         unit = max(most, entries / exchange.MOST_DESTINATIONS)
-        sent = float(entries * record) if entries > most else 0.0
+        sent = entries * (2.0 + 8 * words) if entries > most else 0.0
         # Ranges that do not fit in memory are divided once more, which is no part of what stays.
-        divided = sent if unit > most else 0.0
+        divided = float(entries * record) if unit > most else 0.0
         return [
             StageEstimate(
                 stage="suffix",
@@ -207,7 +196,7 @@ class SuffixPlan(ColumnsPlan):
         keys = context_keys(before, first - begin, self.shape.longest, self.bits)
         return before[first - begin :], keys
 
-    def worker(self) -> Callable[[], "SuffixWorker"]:
+    def worker(self) -> Callable[[], SuffixWorker]:
         """Fills ranges of the columns."""
         return partial(SuffixWorker, self, self.splitters())
 
@@ -231,75 +220,3 @@ class SuffixPlan(ColumnsPlan):
         total = sum(digest.bytes for digest in written.values())
         facts = {**asdict(self.shape), "bytes_per_entry": total / self.shape.entries}
         return Done(files, {**facts, **self.traffic(units, written)})
-
-
-class SuffixWorker(ColumnsWorker):
-    """Fills ranges of a suffix index's columns; ranges of contexts begin at `splitters`."""
-
-    def __init__(self, plan: SuffixPlan, splitters: Keys) -> None:
-        super().__init__(plan)
-        self._plan, self._splitters = plan, splitters
-        senders = -(-plan.shape.entries // plan.range_size)
-        self._contexts = Exchange(
-            plan.parts / "sent", plan.record, senders, plan.ranges, plan.most, self.traffic
-        )
-
-    def check(self, unit: ColumnUnit) -> None:  # noqa: ARG002 - the whole corpus
-        """Refuse a corpus whose bytes are not those that were written."""
-        GuardedReader(self._plan.store).check_files("tokenize", (TOKENS, DOCUMENTS))
-        listed = self._plan.store.stage("tokenize").files
-        self.traffic.read += sum(listed[name].bytes for name in (TOKENS, DOCUMENTS))
-
-    def send(self, unit: ColumnUnit) -> None:
-        """The token before each of some entries; their contexts go to their ranges."""
-        self._contexts.send(unit.number, self._with_contexts(unit.first, unit.last))
-
-    def _with_contexts(self, begin: int, end: int) -> Iterator[tuple[NDArray[Any], Records]]:
-        plan = self._plan
-        for first in range(begin, end, plan.most):
-            last = min(first + plan.most, end)
-            before, keys = plan.contexts(first, last)
-            self.fill("before", first, self.counted(before))
-            records = np.empty(last - first, plan.record)
-            records["entry"], records["key"] = np.arange(first, last), keys
-            yield ranges_of(keys, self._splitters), records
-
-    def order(self, unit: ColumnUnit) -> Done:
-        """The entries of a range of contexts, in order, and how many follow each token."""
-        plan, counts = self._plan, [_NONE]
-        found = self._contexts.slices(unit.number) if plan.ranges > 1 else []
-        place = sum(part.before for part in found)
-        for records, order in self._pieces(unit, found):
-            self.fill("order", place, records["entry"][order])
-            counts.append(np.unique(self._latest(records), return_counts=True))
-            place += len(order)
-        path = plan.counts_path(unit)
-        pairs = zip(COUNTS, zip(*counts, strict=True), strict=True)
-        made = {name: np.concatenate(parts) for name, parts in pairs}
-        digest = columns.write_columns(path, made)
-        self.traffic.written += digest.bytes
-        return Done({path.relative_to(plan.store.path).as_posix(): digest})
-
-    def _pieces(self, unit: ColumnUnit, found: list[Slice]) -> Iterator[tuple[Records, Order]]:
-        plan = self._plan
-        if plan.ranges == 1:
-            # Everything fits in memory, and was not sent.
-            for _, records in self._with_contexts(0, plan.shape.entries):
-                yield records, _order(records)
-            return
-        sorter = Sorter(_keys, _order, plan.most, plan.parts / "divided" / f"{unit.number}")
-        yield from sorter.pieces(self._contexts, found)
-
-    def _latest(self, records: Records) -> NDArray[np.int64]:
-        """The latest token of each context, counted from 1."""
-        bits = self._plan.bits
-        latest = records["key"][:, 0] >> np.uint64(bits * (64 // bits - 1))
-        return latest.astype(np.int64)
-
-
-def _keys(records: Records) -> Keys:
-    return np.ascontiguousarray(records["key"])
-
-
-def _order(records: Records) -> Order:
-    return key_order(_keys(records))

@@ -50,6 +50,7 @@ def test_more_than_fits_in_memory_is_sorted_in_pieces_that_do(
         pieces = (part[at : at + most] for at in range(0, len(part), most))
         inbox.send(sender, ((np.zeros(len(piece), np.int64), piece) for piece in pieces))
     sorter = Sorter(
+        RECORD,
         lambda some: np.ascontiguousarray(some["key"]),
         lambda some: key_order(np.ascontiguousarray(some["key"])),
         most,
