@@ -34,7 +34,7 @@ from retomaton_dist.stages.columns import ColumnsPlan, ColumnUnit, cut
 from retomaton_dist.stages.cost import StageEstimate, Work, columns_bytes
 from retomaton_dist.stages.runner import Done, run_stage
 from retomaton_dist.stages.stage import BuildStage, Running
-from retomaton_dist.stages.suffix_worker import COUNTS, SuffixWorker
+from retomaton_dist.stages.suffix_worker import SuffixWorker
 from retomaton_dist.storage import columns, exchange, suffixes
 from retomaton_dist.storage.canonical import Json
 from retomaton_dist.storage.corpus import TOKENS, Corpus
@@ -200,17 +200,12 @@ class SuffixPlan(ColumnsPlan):
         """Fills ranges of the columns."""
         return partial(SuffixWorker, self, self.splitters())
 
-    def counts_path(self, unit: ColumnUnit) -> Path:
-        """Where a unit leaves how many of its entries follow each token."""
-        return self.parts / "counts" / f"range-{unit.number:05d}.arrow"
-
     def finish(self, units: Sequence[Record]) -> Done:
         """Write where tokens start, move the filled columns into place, and describe them."""
         counts = np.zeros(self.shape.vocabulary + 1, np.int64)
-        for unit in self.units:
+        for unit, record in zip(self.units, units, strict=True):
             if unit.kind == "order":
-                counted = columns.map_columns(self.counts_path(unit), COUNTS)
-                np.add.at(counts, counted["token"], counted["count"])
+                counts[record.facts["tokens"]] += record.facts["counts"]
         starts = np.cumsum(counts).astype(self.shape.columns()["starts"][0])
         path = self.folder / "starts.arrow"
         written = {"starts": columns.write_columns(path, {"starts": starts}), **self.in_place()}

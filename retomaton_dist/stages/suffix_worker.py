@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,7 +10,6 @@ from numpy.typing import NDArray
 from retomaton_dist.automaton.sorting import Keys, Order, Sorter, key_order, ranges_of
 from retomaton_dist.stages.columns import ColumnsWorker, ColumnUnit
 from retomaton_dist.stages.runner import Done
-from retomaton_dist.storage import columns
 from retomaton_dist.storage.corpus import DOCUMENTS, TOKENS
 from retomaton_dist.storage.exchange import Exchange, Records, Slice
 from retomaton_dist.storage.guarded import GuardedReader
@@ -19,12 +17,8 @@ from retomaton_dist.storage.guarded import GuardedReader
 if TYPE_CHECKING:
     from retomaton_dist.stages.suffix import SuffixPlan
 
-COUNTS = {"token": np.int64, "count": np.int64}
-"""What a unit leaves of its latest tokens."""
 # Entries of a run that 16 bits tell apart.
 BLOCK = 1 << 16
-
-_NONE = np.empty(0, np.int64), np.empty(0, np.int64)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,8 +94,9 @@ class SuffixWorker(ColumnsWorker):
         return ranges_of(keys, self._splitters) * np.int64(self._sent.blocks) + block, records
 
     def order(self, unit: ColumnUnit) -> Done:
-        """The entries of a range of contexts, in order, and how many follow each token."""
-        plan, counts, place = self._plan, [_NONE], 0
+        """The entries of a range of contexts, in order, and how many of them follow each token."""
+        plan, place = self._plan, 0
+        counts = np.zeros(plan.shape.vocabulary + 1, np.int64)
         if plan.ranges == 1:
             # Everything fits in memory, and was not sent.
             every = np.empty(plan.shape.entries, plan.record)
@@ -116,17 +111,10 @@ class SuffixWorker(ColumnsWorker):
             pieces = sorter.pieces(self._sent, found)
         for records, order in pieces:
             self.fill("order", place, records["entry"][order])
-            counts.append(np.unique(self._latest(records), return_counts=True))
+            counts += np.bincount(self._latest(records), minlength=len(counts))
             place += len(order)
-        return self._write_counts(plan.counts_path(unit), *zip(*counts, strict=True))
-
-    def _write_counts(self, path: Path, *counts: tuple[NDArray[np.int64], ...]) -> Done:
-        named = zip(COUNTS, counts, strict=True)
-        written = columns.write_columns(
-            path, {name: np.concatenate(parts) for name, parts in named}
-        )
-        self.traffic.written += written.bytes
-        return Done({path.relative_to(self._plan.store.path).as_posix(): written})
+        tokens = np.flatnonzero(counts)
+        return Done(facts={"tokens": tokens.tolist(), "counts": counts[tokens].tolist()})
 
     def _latest(self, records: Records) -> NDArray[np.int64]:
         """The latest token of each context, counted from 1."""
