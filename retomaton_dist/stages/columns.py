@@ -5,6 +5,7 @@ several kinds, fill them; a kind of units waits for the one before. Finishing mo
 """
 
 import shutil
+import uuid
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -114,6 +115,8 @@ class ColumnsWorker:
 
     def __init__(self, plan: ColumnsPlan) -> None:
         self._columns, self._writer = plan.filled(), PartsWriter(plan.parts)
+        # Of this worker alone: another may do the same unit if this one is thought to be lost.
+        self.scratch = plan.parts / f"worker-{uuid.uuid4().hex}"
         self.traffic = Traffic()
 
     def run(self, number: int, payload: ColumnUnit) -> Done:  # noqa: ARG002 - columns are shared

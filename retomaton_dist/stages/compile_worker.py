@@ -125,7 +125,7 @@ class CompileWorker(ColumnsWorker):
             for _, records in self._with_rows(0, self._entries):
                 yield records, _order(records)
             return
-        sorter = Sorter(self._plan.record, _keys, _order, self._most, self._scratch(unit))
+        sorter = Sorter(self._plan.record, _keys, _order, self._most, self.scratch)
         yield from sorter.pieces(self._to_states, self._to_states.slices(unit.number))
 
     def _check_sizes(self, fitting: np.bool_ | bool) -> None:
@@ -201,8 +201,7 @@ class CompileWorker(ColumnsWorker):
             yield first, self._scattered(inbox, number, first, last)
             return
         parts = -(-(last - first) // self._most)
-        folder = self._scratch(unit)
-        divided = Exchange(folder, inbox.record, 1, parts, self._most, self.traffic)
+        divided = Exchange(self.scratch, inbox.record, 1, parts, self._most, self.traffic)
         every = inbox.read(inbox.slices(number))
         divided.send(0, (((some["place"] - first) // self._most, some) for some in every))
         for part in range(parts):
@@ -221,9 +220,6 @@ class CompileWorker(ColumnsWorker):
                 f"values or states changed meanwhile; compile anew under another --name"
             )
         return column
-
-    def _scratch(self, unit: ColumnUnit) -> Any:
-        return self._plan.parts / "divided" / f"{unit.kind}-{unit.number}"
 
 
 def _keys(records: Records) -> Keys:

@@ -106,8 +106,7 @@ class SuffixWorker(ColumnsWorker):
             blocks = self._sent.blocks
             found = self._sent.slices(unit.first * blocks, unit.last * blocks)
             place = sum(part.before for part in found)
-            scratch = plan.parts / "divided" / f"{unit.number}"
-            sorter = Sorter(plan.record, _keys, _order, plan.most, scratch)
+            sorter = Sorter(plan.record, _keys, _order, plan.most, self.scratch)
             pieces = sorter.pieces(self._sent, found)
         for records, order in pieces:
             self.fill("order", place, records["entry"][order])
