@@ -78,7 +78,7 @@ class Suffixes:
     def of(cls, before: Before, vocabulary: int, longest: int) -> "Suffixes":
         """Make one in memory, of the token before each entry (see `contexts`)."""
         ids = id_type(len(before))
-        order = context_order(before, np.arange(len(before)), longest).astype(ids)
+        order = context_order(before, longest).astype(ids)
         counts = np.bincount(first_tokens(before), minlength=vocabulary + 1)
         return cls(ContextColumns(np.cumsum(counts).astype(ids), order, before), longest)
 

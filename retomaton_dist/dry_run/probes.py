@@ -162,8 +162,7 @@ class ProbeWorker:
     def _ordering(self) -> Callable[[], object]:
         # Text repeats itself: as much of it as this keeps whole contexts the same.
         tokens = np.minimum(self._random.zipf(1.3, SORTED // 4), 50_000).astype(np.int32)
-        before, entries = np.tile(tokens, 4), np.arange(SORTED)
-        return partial(context_order, before, entries, CONTEXT)
+        return partial(context_order, np.tile(tokens, 4), CONTEXT)
 
     def _sweeping(self) -> Callable[[], object]:
         numbers = self._random.integers(0, 1 << 20, SWEPT).astype(np.uint32)

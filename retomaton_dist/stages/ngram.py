@@ -44,6 +44,7 @@ from retomaton_dist.storage.suffixes import SUFFIXES
 ORDER = 5
 # Of lists and nodes, per entry: what they took of law and WikiText-2.
 LISTED_BYTES = 2.5
+PAGE = 4096
 # Of a token of the vocabulary, per length of n-grams, while it is counted.
 COUNTING_BYTES = 12
 
@@ -78,13 +79,15 @@ class NgramStage(BuildStage):
         run_stage(running.writer, plan, running.session)
 
     def estimate(self, settings: BuildSettings, work: Work) -> list[StageEstimate]:
-        """Places are read one after the other; their entries and values lie anywhere."""
+        """Places are read one after the other; their values and contexts lie anywhere."""
         chosen, entries, rates = settings.of(NgramSettings), work.shape.entries, work.rates
         order, listed = chosen.order or ORDER, LISTED_BYTES * entries
         disk = columns_bytes(place_columns(entries)) + 8.0 * work.vocabulary + listed
         unit = min(chosen.unit_entries, entries)
         counting = COUNTING_BYTES * order * work.vocabulary
         block = 16.0 * order * (min(BLOCK, entries) + work.vocabulary)
+        # What memory does not hold is read by pages: at worst two for each entry.
+        scattered = min(8.0 * entries * -(-entries // chosen.unit_entries), 2.0 * PAGE * entries)
         return [
             StageEstimate(
                 stage="ngram",
@@ -94,7 +97,7 @@ class NgramStage(BuildStage):
                 workers=work.workers,
                 core_seconds=entries / rates.ordered + 2 * disk / rates.hashed,
                 unit=unit / rates.ordered,
-                reads=16.0 * entries,
+                reads=8.0 * entries + scattered,
                 again=8.0 * entries,
                 scratch=listed,
             )
@@ -247,8 +250,8 @@ class NgramWorker(ColumnsWorker):
         def lists() -> Iterator[NDArray[Any]]:
             place = unit.place
             for block in counter.blocks(place, place + unit.entries):
-                self.fill("followers", place, [block.followers])
-                self.fill("shared", place, [block.shared])
+                self.fill("followers", place, block.followers)
+                self.fill("shared", place, block.shared)
                 nodes.append(block.nodes)
                 place += len(block.followers)
                 yield block.lists.ravel()

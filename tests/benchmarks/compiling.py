@@ -21,6 +21,7 @@ import pickle
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -124,11 +125,15 @@ def do_units(writer, plan, workers):
     """Have threads do all units, round after round; the stage is not finished then."""
     writer.begin(plan.name, plan.config, len(plan.units), made_with(plan.gpu))
     plan.prepare()
-    ticket = ticket_for(writer, plan)
-    recorder = Recorder(ticket.keep, plan.worker(), ticket.check)
-    with ThreadPoolExecutor(workers) as pool:
+    ticket, make, own = ticket_for(writer, plan), plan.worker(), threading.local()
+
+    def begin():
+        own.recorder = Recorder(ticket.keep, make, ticket.check)
+
+    with ThreadPoolExecutor(workers, initializer=begin) as pool:
         for numbers in plan.rounds:
-            list(pool.map(recorder.run, [(number, plan.units[number]) for number in numbers]))
+            units = [(number, plan.units[number]) for number in numbers]
+            list(pool.map(lambda unit: own.recorder.run(unit), units))
 
 
 def theirs(path, *_):
