@@ -8,10 +8,13 @@ from retomaton_dist.cli.command import Command, Invocation
 from retomaton_dist.errors import BadInput
 
 if TYPE_CHECKING:
-    from retomaton_dist.evaluation.results import Evaluation
+    from retomaton_dist.evaluation.results import Evaluation, MeasuredPoint
 
 Row = dict[str, Any]
-HEAD = ("method", "states", "FoSS A", "FoSS B", "perplexity A", "perplexity B", "B to A")
+HEAD = (
+    "method", "states", "FoSS A", "FoSS B", "perplexity A", "perplexity B", "B to A",
+    "95 % interval",
+)  # fmt: skip
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -22,12 +25,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(call: Invocation) -> int:
     """Print a line for every point of A, beside B's point of the same method."""
-    from retomaton_dist.evaluation.results import Evaluation
+    from retomaton_dist.analysis.bootstrap import why_no_intervals
+    from retomaton_dist.evaluation.results import Evaluation, measured_points
 
     first, second = Evaluation.open(call["first"]), Evaluation.open(call["second"])
     _check_same_text(first, second)
     print(f"A: {first.path}\nB: {second.path}\n")
-    print(as_text(first.rows, second.rows))
+    print(as_text(measured_points(first), measured_points(second)))
+    note = why_no_intervals(first.settings["text"]["documents"])
+    if note:
+        print(f"\n{note}")
     return 0
 
 
@@ -41,35 +48,34 @@ def _check_same_text(first: "Evaluation", second: "Evaluation") -> None:
         )
 
 
-def as_text(first: Sequence[Row], second: Sequence[Row]) -> str:
-    """A line for every row of the first that the second has a method for, as a table."""
+def as_text(first: "Sequence[MeasuredPoint]", second: "Sequence[MeasuredPoint]") -> str:
+    """A line for every point of the first that the second has a method for, as a table."""
     from retomaton_dist.dry_run.tables import aligned
 
     lines: list[tuple[str, ...]] = [HEAD]
-    for row in first:
-        other = _partner(row, second)
+    for one in first:
+        other = _partner(one.row, second)
         if other is not None:
-            ratio = other["perplexity"] / row["perplexity"] - 1
-            states = {one["clustering"] or "" for one in (row, other)}
+            rows, bounds = (one.row, other.row), other.ratio_to(one)
+            ratio = rows[1]["perplexity"] / rows[0]["perplexity"] - 1
             lines.append(
                 (
-                    row["method"],
-                    " / ".join(sorted(states)),
-                    f"{row['foss']:.3f}",
-                    f"{other['foss']:.3f}",
-                    f"{row['perplexity']:.2f}",
-                    f"{other['perplexity']:.2f}",
+                    rows[0]["method"],
+                    " / ".join(sorted({row["clustering"] or "" for row in rows})),
+                    *(f"{row['foss']:.3f}" for row in rows),
+                    *(f"{row['perplexity']:.2f}" for row in rows),
                     f"{ratio:+.2%}",
+                    f"{bounds[0] - 1:+.2%} to {bounds[1] - 1:+.2%}" if bounds else "",
                 )
             )
     return "\n".join(aligned(lines, texts=(0, 1)))
 
 
-def _partner(row: Row, others: Sequence[Row]) -> Row | None:
-    """The other row of the same method, and of the same states if there is one, nearest in FoSS."""
-    alike = [other for other in others if other["method"] == row["method"]]
-    alike = [other for other in alike if other["clustering"] == row["clustering"]] or alike
-    return min(alike, key=lambda other: abs(other["foss"] - row["foss"]), default=None)
+def _partner(row: Row, others: "Sequence[MeasuredPoint]") -> "MeasuredPoint | None":
+    """The point of the same method, and of the same states if there is one, nearest in FoSS."""
+    alike = [other for other in others if other.row["method"] == row["method"]]
+    alike = [one for one in alike if one.row["clustering"] == row["clustering"]] or alike
+    return min(alike, key=lambda other: abs(other.row["foss"] - row["foss"]), default=None)
 
 
 COMMAND = Command(

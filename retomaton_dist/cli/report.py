@@ -24,10 +24,10 @@ def run(call: Invocation) -> int:
 
 
 def show(evaluation: "Evaluation") -> None:
-    """Print the table of results, and where the report is."""
-    from retomaton_dist.evaluation.results import results_table
+    """Print the results, and where the report is."""
+    from retomaton_dist.cli.results import results_as_text
 
-    print(results_table(evaluation.rows))
+    print(results_as_text(evaluation))
     print(f"\nreport: {evaluation.path / 'report.html'}")
 
 
