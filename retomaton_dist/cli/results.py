@@ -5,6 +5,7 @@ from typing import Any
 
 from retomaton_dist.analysis.bootstrap import why_no_intervals
 from retomaton_dist.dry_run.tables import aligned
+from retomaton_dist.evaluation.ladder import AUTOMATON
 from retomaton_dist.evaluation.results import Evaluation
 
 Row = dict[str, Any]
@@ -69,7 +70,7 @@ def ladder_as_text(ladder: Row) -> str:
             )
         )
     text = "\n".join([f"{ladder['title']}:", *aligned(_filled(lines), texts=(0,))])
-    automaton = ladder["lines"][-1]["name"] == "+ automaton"
+    automaton = ladder["lines"][-1]["name"] == AUTOMATON
     own = (
         "\nThe last line is the automaton's own contribution; what it is for is replacing searches."
     )

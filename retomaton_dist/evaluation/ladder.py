@@ -12,21 +12,22 @@ from retomaton_dist.evaluation.measure import Measured, Measurer
 from retomaton_dist.methods.online import LAMBDA
 from retomaton_dist.storage.canonical import Json
 
+AUTOMATON = "+ automaton"
 LM_ALONE = {"LM alone": "lm", "+ cache": "lm+cache", "+ n-grams": "lm+ngram+cache"}
 LADDERS = {
     "With every search made": {
         **LM_ALONE,
         "+ kNN": "knnlm+ngram+cache",
-        "+ automaton": "retomaton+ngram+cache",
+        AUTOMATON: "retomaton+ngram+cache",
     },
     "Without any search": {
         **LM_ALONE,
         "+ suffix look-ups": "suffix+ngram+cache",
-        "+ automaton": "retomaton+suffix+ngram+cache",
+        AUTOMATON: "retomaton+suffix+ngram+cache",
     },
 }
 METHODS_OF_LINES = {name for lines in LADDERS.values() for name in lines.values()}
-NEVER_SEARCHES = "retomaton+suffix"
+SEARCH_FREE = ("suffix", "retomaton+suffix")
 
 
 @dataclass(frozen=True)
@@ -44,10 +45,12 @@ class Rungs:
             return
         if row["clustering"] not in (self.automaton, None):
             return
-        if method.startswith(NEVER_SEARCHES) and row["searches"]:
+        wanted = 0 if method.startswith(SEARCH_FREE) else row["positions"]
+        if row["walk"] is not None and row["searches"] != wanted:
             return
         known = self.points.get(method)
-        if known is None or _order(row) < _order(known.row):
+        # Of several that never search, the one that looks up most.
+        if known is None or float(row["tau"] or 0) > float(known.row["tau"] or 0):
             self.points[method] = measured
 
     def describe(self, measurer: Measurer) -> list[Json]:
@@ -74,11 +77,6 @@ class Rungs:
     def _learned(self, method: str) -> Measured | None:
         """The same point with a network; the LM alone has nothing to mix."""
         return self.points.get(method if method == "lm" else f"{method}{LAMBDA}")
-
-
-def _order(row: Json) -> tuple[float, float]:
-    """Of a method's points: the most searches first, then the largest tau."""
-    return row["foss"], -float(row["tau"] or 0)
 
 
 def _cell(rung: Measured, before: Measured | None, measurer: Measurer) -> Json:

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from retomaton_dist.evaluation.ladder import AUTOMATON
 from retomaton_dist.report import names, tables
 from retomaton_dist.report.folder import EvaluationFiles
-from retomaton_dist.report.headline import AUTOMATON, result_sentences
+from retomaton_dist.report.headline import result_sentences
 from retomaton_dist.report.render import Figure, Table
 from retomaton_dist.report.rows import full_retrieval
 from retomaton_dist.storage.canonical import Json

@@ -9,6 +9,7 @@ from itertools import pairwise
 from typing import Literal
 
 from retomaton_dist.analysis.bootstrap import why_no_intervals
+from retomaton_dist.evaluation.ladder import AUTOMATON
 from retomaton_dist.methods.online import LAMBDA
 from retomaton_dist.methods.registry import METHODS
 from retomaton_dist.report.folder import EvaluationFiles
@@ -17,7 +18,6 @@ from retomaton_dist.report.rows import LM, Row, main_curves
 from retomaton_dist.storage.canonical import Json
 
 Points = Sequence[Row]
-AUTOMATON = "+ automaton"
 # The first of these that ran is what the evaluation is about.
 _MIXTURES = (
     "retomaton+ngram+cache", "retomaton+suffix+ngram+cache", "lm+ngram+cache", "lm+cache",
@@ -55,11 +55,7 @@ def result_sentences(evaluation: EvaluationFiles) -> list[str]:
     found = main_curves(evaluation.rows)
     methods = [name + more for name in _MIXTURES for more in (LAMBDA, "")]
     top = next((found[name][0] for name in methods if name in found), None)
-    claims = [
-        *_level(found, top),
-        *_automaton(evaluation, found),
-        *_replaced(found),
-    ]
+    claims = [*_level(found, top), *_automaton(evaluation, found), *_replaced(found)]
     said = [f"{claim}; {_size(evaluation, method)}." for claim, method in claims]
     said += _worse(top, evaluation.results["documents"])
     note = why_no_intervals(evaluation.results["documents"])
@@ -130,11 +126,8 @@ def _replaced(found: Mapping[str, Points]) -> list[Claim]:
         if row is None or row.against is None or not row.foss:
             continue
         crossing = largest_foss(found[method], row.perplexity / row.against)
-        free = (
-            f"no worse up to {percent(crossing.foss)}"
-            if crossing.foss is not None
-            else "never as good"
-        )
+        reached = crossing.foss is not None
+        free = f"no worse up to {percent(crossing.foss)}" if reached else "never as good"
         cost = f"{_with_bounds(row.against, row.against_interval)} against a search at every token"
         text = f"The automaton{_mixing(method)} replaces {percent(row.foss)} of the searches at"
         claims.append((f"{text} {cost}; it is {free}", method))

@@ -114,7 +114,8 @@ def test_a_ladder_has_the_lines_that_there_are(scores):
     assert ladders_of(scores, [("retomaton", ALWAYS)])[0] == []
 
 
-def test_a_walk_that_searched_is_no_line_without_searches(scores):
-    points = [*POINTS[:5], ("retomaton+suffix+ngram+cache", SEARCHED)]
-    (_, never), _ = ladders_of(scores, points)
-    assert names(never)[-1] == "+ suffix look-ups"
+def test_a_walk_that_saved_some_searches_is_in_no_ladder(scores):
+    ours = ("retomaton+ngram+cache", "retomaton+suffix+ngram+cache")
+    points = [*POINTS[:5], *((method, SEARCHED) for method in ours)]
+    (searching, never), _ = ladders_of(scores, points)
+    assert (names(searching)[-1], names(never)[-1]) == ("+ kNN", "+ suffix look-ups")
