@@ -8,7 +8,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from retomaton_dist.engine.text_models import TextModels
 from retomaton_dist.engine.token_scores import TokenScores
 from retomaton_dist.errors import BadInput
 from retomaton_dist.generation.beams import BeamSearch
@@ -22,7 +21,6 @@ from retomaton_dist.generation.decoding import (
 from retomaton_dist.generation.drafts import DraftSource
 from retomaton_dist.generation.generator import Generator, Tokens
 from retomaton_dist.generation.sampling import SamplingParams
-from retomaton_dist.lm.stepper import Stepper
 from retomaton_dist.settings.generate import MOST_NEW_TOKENS, MOST_TEXTS
 
 if TYPE_CHECKING:
@@ -89,16 +87,6 @@ class Generated(TokenScores):
     prompt_tokens: Tokens
     ending: str
     effort: Effort
-
-
-def generator_of(lm: "RetomatonLM") -> Generator:
-    """What makes texts grow as a loaded store says."""
-    stepper = Stepper(lm.lm, lm.context, lm.stride)
-    retrieval = None if lm.point.spec is None else lm.retrieval.opened
-    text = None
-    if lm.retrieval.ngrams is not None or lm.retrieval.cache:
-        text = TextModels(lm.retrieval.ngram_model, lm.retrieval.cache, lm.lm.vocabulary)
-    return Generator(stepper, lm.store.corpus().prefix, retrieval, lm.point, text)
 
 
 def generate(

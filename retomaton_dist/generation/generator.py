@@ -1,6 +1,7 @@
 """What makes texts grow: the model, how a walk and models of text are mixed in."""
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,8 +10,12 @@ from retomaton_dist.engine.lm_output import LMOutput
 from retomaton_dist.engine.online import OnlineMixing
 from retomaton_dist.engine.retrieval import OpenRetrieval
 from retomaton_dist.engine.text_models import TextModels
+from retomaton_dist.lm.paired_rows import PairedStepper
 from retomaton_dist.lm.stepper import Stepper
 from retomaton_dist.methods.method import CurvePoint
+
+if TYPE_CHECKING:
+    from retomaton_dist.generation.loaded import RetomatonLM
 
 Tokens = NDArray[np.int32]
 
@@ -26,7 +31,7 @@ class Generator:
     are the models of text alone that the mixture asks, if it does.
     """
 
-    stepper: Stepper
+    stepper: Stepper | PairedStepper
     prefix: int | None
     retrieval: OpenRetrieval | None
     point: CurvePoint
@@ -66,3 +71,17 @@ class Generator:
             return np.ones(len(lm), np.bool_)
         documents = np.full(len(lm), DOCUMENT, np.int32)
         return self.point.gate(lm, documents, positions.astype(np.int32))
+
+
+def generator_of(lm: "RetomatonLM") -> Generator:
+    """What makes texts grow as a loaded store says."""
+    own, keys = Stepper(lm.lm, lm.context, lm.stride), lm.key_model
+    stepper: Stepper | PairedStepper = own
+    if keys is not None:
+        others = Stepper(keys.lm, keys.context, keys.stride, keys_only=True)
+        stepper = PairedStepper(own, others)
+    retrieval = None if lm.point.spec is None else lm.retrieval.opened
+    text = None
+    if lm.retrieval.ngrams is not None or lm.retrieval.cache:
+        text = TextModels(lm.retrieval.ngram_model, lm.retrieval.cache, lm.lm.vocabulary)
+    return Generator(stepper, lm.store.corpus().prefix, retrieval, lm.point, text)

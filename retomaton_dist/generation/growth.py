@@ -31,7 +31,7 @@ from retomaton_dist.engine.walks import WalkResult
 from retomaton_dist.generation.generator import DOCUMENT, Generator, Tokens
 from retomaton_dist.generation.prompt_reading import PromptReading
 from retomaton_dist.generation.span_search import SearchNeed, SpanSearch
-from retomaton_dist.lm.text_rows import begin
+from retomaton_dist.lm.paired_rows import begin
 from retomaton_dist.methods.knnlm import RandomGate
 
 

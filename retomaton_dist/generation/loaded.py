@@ -10,19 +10,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from retomaton_dist.automaton.suffixes import Suffixes
-from retomaton_dist.calibration.calibration import Calibration, calibration_names
+from retomaton_dist.calibration.calibration import Calibration, check_model, newest_calibration
 from retomaton_dist.engine.mixture import TextExpert
 from retomaton_dist.engine.retrieval import Retrieval
-from retomaton_dist.engine.store_parts import (
-    COMPILE,
+from retomaton_dist.engine.store_models import (
     batch_tokens,
-    check_sigmas,
-    check_tokenizer,
-    choose_automata,
     device_of,
-    store_model,
+    other_key_model,
+    store_lm,
     windows_of,
 )
+from retomaton_dist.engine.store_parts import COMPILE, check_sigmas, choose_automata
 from retomaton_dist.engine.token_scores import TokenScores
 from retomaton_dist.errors import BadInput
 from retomaton_dist.generation.curve_point import choose_point
@@ -34,14 +32,14 @@ from retomaton_dist.generation.generate import (
     Prompt,
     Streamer,
     generate,
-    generator_of,
 )
-from retomaton_dist.generation.generator import Generator
+from retomaton_dist.generation.generator import Generator, generator_of
 from retomaton_dist.generation.hugging_face import CustomGenerate, custom_generate
 from retomaton_dist.generation.sampling import SamplingParams
 from retomaton_dist.generation.score import Scorable, score
-from retomaton_dist.lm.identity import ModelSpec
+from retomaton_dist.lm.identity import ModelIdentity, ModelSpec
 from retomaton_dist.lm.model import LanguageModel
+from retomaton_dist.lm.model_reader import WindowedModel
 from retomaton_dist.lm.tokenizer import Tokenizer
 from retomaton_dist.methods.method import CurvePoint
 from retomaton_dist.methods.registry import METHODS
@@ -55,8 +53,9 @@ NAME = "default"
 
 @dataclass(frozen=True, eq=False)
 class RetomatonLM:
-    """A language model: the LM that the store was made with, mixed with a walk of its automaton.
+    """A language model: an LM, mixed with what the store knows.
 
+    `key_model` is what queries come from, None if that is the LM itself or nothing is walked.
     `point` says how: its `spec` is the walk (None: no walk), its `mixing` gives p, and its `gate`
     says where a walk that forgets may search. `calibration` is the name of what it was chosen by,
     None if there was none. Documents begin and windows slide as in the store's corpus: the model
@@ -72,6 +71,7 @@ class RetomatonLM:
     calibration: str | None
     context: int
     stride: int
+    key_model: WindowedModel | None = None
 
     @property
     def method(self) -> str:
@@ -187,31 +187,41 @@ def load(store: str | Path, **settings: Any) -> RetomatonLM:
 def load_with(store: str | Path, wanted: LoadSettings) -> RetomatonLM:
     """Load a store as the settings say."""
     opened = Store.open(Path(store).resolve())
-    name = wanted.method or default_method(opened, wanted)
+    outlined, tokenizer = store_lm(opened, wanted)
+    spec = outlined.spec
+    name = wanted.method or default_method(opened, spec.identity, wanted)
     if name not in METHODS:
         raise BadInput(f"method {name!r}: choose from {', '.join(METHODS)}")
     method, wanted = METHODS[name], replace(wanted, method=name)
-    kept, automaton = _calibration(opened, wanted), ""
+    kept, automaton = _calibration(opened, spec.identity, wanted), ""
     if method.is_walk:
         automaton = choose_automata(wanted.automaton, opened)[0]
         if kept is not None and wanted.automaton is None:
             automaton = kept.automata[0]
     point = choose_point(opened, automaton, kept, wanted)
     retrieval = _retrieval(opened, automaton, kept, point, wanted.threads)
-    outlined, tokenizer = store_model(
-        opened, wanted.model, wanted.device, trust_remote_code=wanted.trust_remote_code
-    )
-    check_tokenizer(opened, outlined.spec.identity)
-    lm = LanguageModel.load(outlined.spec, device_of(opened, wanted.device))
+    key_model = _key_model(opened, spec.identity, wanted) if point.spec is not None else None
+    lm = LanguageModel.load(spec, device_of(opened, wanted.device))
     found = kept.name if kept else None
     windows = windows_of(opened, outlined)
-    return RetomatonLM(opened, outlined.spec, lm, tokenizer, retrieval, point, found, *windows)
+    return RetomatonLM(
+        opened, spec, lm, tokenizer, retrieval, point, found, *windows, key_model=key_model
+    )
 
 
-def default_method(store: Store, wanted: LoadSettings) -> str:
+def _key_model(store: Store, lm: ModelIdentity, wanted: LoadSettings) -> WindowedModel | None:
+    """The model that queries come from, loaded, if it is not the LM itself."""
+    outlined = other_key_model(store, lm, wanted)
+    if outlined is None:
+        return None
+    loaded = LanguageModel.load(outlined.spec, device_of(store, wanted.device))
+    return WindowedModel(outlined.spec, loaded, *windows_of(store, outlined))
+
+
+def default_method(store: Store, lm: ModelIdentity, wanted: LoadSettings) -> str:
     """The strongest mixture that needs no search: with what the store has, and what it learned."""
-    names = [wanted.calibration] if wanted.calibration else calibration_names(store)[-1:]
-    learned = Calibration.open(store, names[0]).found if names else {}
+    chosen = wanted.calibration or newest_calibration(store, lm)
+    learned = Calibration.open(store, chosen).found if chosen else {}
     if store.is_done(f"ngram/{NAME}"):
         walks = any(name.startswith(COMPILE) for name in store.manifest.stages)
         begin = "retomaton+suffix" if walks and store.is_done(f"suffix/{NAME}") else "lm"
@@ -225,13 +235,17 @@ def default_method(store: Store, wanted: LoadSettings) -> str:
     )
 
 
-def _calibration(store: Store, wanted: LoadSettings) -> Calibration | None:
-    """The calibration that was named, else the newest; of no use to what was not calibrated."""
+def _calibration(store: Store, lm: ModelIdentity, wanted: LoadSettings) -> Calibration | None:
+    """The calibration that was named, else the newest; of no use to what was not calibrated.
+
+    One that was made with another LM is refused.
+    """
     if wanted.calibration is not None:
+        check_model(store, wanted.calibration, lm)
         return Calibration.open(store, wanted.calibration)
-    names, method = calibration_names(store), METHODS[wanted.method or ""]
-    if names:
-        newest = Calibration.open(store, names[-1])
+    name, method = newest_calibration(store, lm), METHODS[wanted.method or ""]
+    if name is not None:
+        newest = Calibration.open(store, name)
         if method.learns or method.name in newest.found:
             return newest
     if method.learns and (wanted.lambda_ is None or wanted.knn_temperature is None):

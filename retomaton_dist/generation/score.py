@@ -1,8 +1,6 @@
 """Scoring texts: read, walked and mixed in this process, just as an evaluation does."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,11 +9,10 @@ from numpy.typing import NDArray
 from retomaton_dist.engine.block_scores import BlockScorer, Pass
 from retomaton_dist.engine.mixture import Floats, temperatures_for
 from retomaton_dist.engine.online import OnlineMixing, log_target
-from retomaton_dist.engine.text_reader import DocumentBlock, TextReader, blocks
+from retomaton_dist.engine.text_reader import DocumentBlock, QueryReader, TextReader, blocks
 from retomaton_dist.engine.token_scores import TokenScores
 from retomaton_dist.engine.walks import WalkResult
 from retomaton_dist.errors import BadInput
-from retomaton_dist.lm.model import LanguageModel
 from retomaton_dist.lm.model_reader import WindowReader
 from retomaton_dist.storage.corpus_in_memory import CorpusInMemory
 
@@ -24,18 +21,6 @@ if TYPE_CHECKING:
 
 Scorable = str | Sequence[int] | NDArray[np.int32]
 """A text, or its tokens."""
-
-
-@dataclass(frozen=True)
-class LoadedReader(TextReader):
-    """Reads with a model that is loaded already."""
-
-    loaded: LanguageModel
-
-    @cached_property
-    def lm(self) -> LanguageModel:
-        """The model on its device."""
-        return self.loaded
 
 
 def score(lm: "RetomatonLM", texts: Sequence[Scorable]) -> list[TokenScores]:
@@ -51,10 +36,14 @@ def score(lm: "RetomatonLM", texts: Sequence[Scorable]) -> list[TokenScores]:
     return [found[number] for number in range(len(texts))]
 
 
-def reader_of(lm: "RetomatonLM", corpus: CorpusInMemory) -> LoadedReader:
-    """The loaded model over texts."""
+def reader_of(lm: "RetomatonLM", corpus: CorpusInMemory) -> TextReader:
+    """The loaded models over texts."""
     windows = WindowReader(corpus, lm.context, lm.stride, lm.batch_tokens)
-    return LoadedReader(windows, lm.model, lm.lm.device, lm.lm)
+    queries, keys = None, lm.key_model
+    if keys is not None:
+        others = WindowReader(corpus, keys.context, keys.stride, lm.batch_tokens)
+        queries = QueryReader(others, keys.spec, keys.lm.device, keys.lm)
+    return TextReader(windows, lm.model, lm.lm.device, lm.lm, queries)
 
 
 def tokenised(lm: "RetomatonLM", texts: Sequence[Scorable]) -> CorpusInMemory:

@@ -45,26 +45,16 @@ class PromptOutput(NamedTuple):
     logits: Tensor
 
 
-def begin(
-    stepper: Stepper,
-    documents: Sequence[Tokens],
-    *,
-    every_query: bool,
-    watch: WatchLogits | None = None,
-) -> tuple["GrowingRows", PromptOutput]:
-    """Read the inputs of documents, one or more each; return the rows that go on.
-
-    `watch` sees the logits of all positions, each once.
-    """
-    rows = GrowingRows(stepper, documents)
-    return rows, rows.read_beginnings(every_query=every_query, watch=watch)
-
-
 class GrowingRows:
-    """Rows of a stepper: their inputs so far, where their windows start, and their cache."""
+    """Rows of a stepper: their inputs so far, where their windows start, and their cache.
 
-    def __init__(self, stepper: Stepper, documents: Sequence[Tokens]) -> None:
-        self._stepper = stepper
+    Without `queries` theirs have no columns: another model gives them.
+    """
+
+    def __init__(
+        self, stepper: Stepper, documents: Sequence[Tokens], *, queries: bool = True
+    ) -> None:
+        self._stepper, self._columns = stepper, None if queries else 0
         self.lengths = np.array([len(document) for document in documents])
         self._inputs = np.zeros((len(documents), int(self.lengths.max())), np.int32)
         for row, document in zip(self._inputs, documents, strict=True):
@@ -81,7 +71,10 @@ class GrowingRows:
         return room
 
     def read_beginnings(self, *, every_query: bool, watch: WatchLogits | None) -> PromptOutput:
-        """Fill the cache with the last window of every row; see `begin`."""
+        """Fill the cache with the last window of every row.
+
+        `watch` sees the logits of all positions, each once.
+        """
         sizes, most = self.lengths - self._starts, BATCH_TOKENS
         if watch is not None:
             most = max(1, min(most, BATCH_LOGITS // self._stepper.lm.vocabulary))
@@ -191,7 +184,7 @@ class GrowingRows:
             else:
                 keys, logits = stepper.lm.keys_and_logits(ids)
                 watch(row, window.start + window.keep, logits[0, window.keep :])
-            parts.append(_rounded(keys[0, window.keep :]))
+            parts.append(_rounded(keys[0, window.keep :, : self._columns]))
         return parts
 
     def _read(
@@ -199,7 +192,8 @@ class GrowingRows:
     ) -> tuple[Tensor, Tensor]:
         stepper = self._stepper
         chosen = self._cache, len(self), rows, tokens, columns, keep
-        return stepper.forward(*chosen, together=stepper.together)
+        keys, logits = stepper.forward(*chosen, together=stepper.together)
+        return keys[..., : self._columns], logits
 
     def _windows(self, positions: Rows) -> Rows:
         """Where the windows that yield these positions start."""

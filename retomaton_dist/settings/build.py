@@ -40,6 +40,12 @@ class ModelSettings(Settings):
 
     model: str = option("a Hugging Face causal LM: hub id, local folder, or GGUF file")
     revision: str | None = option("branch, tag or commit of a hub model", None, shown="main")
+    key_model: str | None = option(
+        "a smaller LM with the same tokenizer that keys and queries come from; --model then only "
+        "gives the probabilities that are mixed",
+        None,
+        shown="--model itself",
+    )
     key: str = option(
         "the hidden state that is the key: input of the last layer's feed-forward block, "
         "output of the last layer, or what the LM head sees",

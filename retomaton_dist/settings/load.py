@@ -52,7 +52,15 @@ class LoadSettings(Settings):
         below=float("inf"),
         shown="as calibrated",
     )
-    model: str | None = option("where the store's model now lies", None, shown="where it was")
+    model: str | None = option(
+        "the LM whose probabilities are mixed: where it now lies, or any other with the store's "
+        "tokenizer",
+        None,
+        shown="the one that the store was built for, where it was",
+    )
+    key_model: str | None = option(
+        "where the model of the store's keys now lies", None, shown="where it was"
+    )
     device: str | None = option("auto: as the store's keys", None, choices=("cpu", "cuda"))
     threads: int = option("threads of the walk", 1, least=1, most=1 << 10)
     trust_remote_code: bool = option("run code that comes with the model", False)

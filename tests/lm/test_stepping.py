@@ -6,8 +6,8 @@ import torch
 
 from retomaton_dist.errors import ModelError
 from retomaton_dist.lm.model import LanguageModel
+from retomaton_dist.lm.paired_rows import begin
 from retomaton_dist.lm.stepper import Stepper
-from retomaton_dist.lm.text_rows import begin
 from retomaton_dist.lm.windows import document_windows
 from tests.lm.tiny import FAMILIES, VOCABULARY, save_model, spec_of
 
