@@ -118,6 +118,28 @@ def batch_tokens(store: Store, vocabulary: int, asked: int | None = None) -> int
     return min(asked or int(config["batch_tokens"]), most)
 
 
+def check_alike(main: Store, other: Store, *, walked: bool) -> None:
+    """Refuse two stores that cannot be used at once: other tokens or, if walked, other keys."""
+    tokenizers = [store.stage("tokenize").config["tokenizer"] for store in (main, other)]
+    if tokenizers[0] != tokenizers[1]:
+        own = _own_tokenizer(other)
+        difference = "" if own is None else _difference(main, own)
+        raise BadInput(
+            f"{other.path} has another tokenizer than {main.path}{difference}: stores that are "
+            f"used at once need the same one"
+        )
+    if walked and _keys_of(main) != _keys_of(other):
+        raise BadInput(
+            f"the keys of {other.path} come from another model than those of {main.path}, so one "
+            f"query cannot serve both: build one of them with the other's --key-model, or walk "
+            f"neither: --method lm+ngram+cache"
+        )
+
+
+def _keys_of(store: Store) -> tuple[str | None, str]:
+    return _key_identity(store).weights, store.stage("extract").config["key"]
+
+
 def _key_identity(store: Store) -> ModelIdentity:
     return ModelIdentity.from_facts(store.stage("extract").facts.get("identity"))
 
@@ -156,13 +178,18 @@ def _check_weights(store: Store, now: ModelIdentity, made: ModelIdentity, flag: 
 
 def _difference(store: Store, tokenizer: Tokenizer) -> str:
     """How a tokenizer differs from the store's, if the latter can still be looked at."""
+    own = _own_tokenizer(store)
+    difference = None if own is None else first_difference(tokenizer, own)
+    return f" ({difference})" if difference else ""
+
+
+def _own_tokenizer(store: Store) -> Tokenizer | None:
+    """The tokenizer that a store was made with, if it is still where it was."""
     settings = ModelSettings(model=store.stage("tokenize").facts["tokenizer"])
     if has_keys(store):
         made = _key_identity(store)
         settings = ModelSettings(model=made.place, revision=made.revision)
     try:
-        _, own = identify(settings, weights=False)
+        return identify(settings, weights=False)[1]
     except ModelError:
-        return ""
-    difference = first_difference(tokenizer, own)
-    return f" ({difference})" if difference else ""
+        return None

@@ -8,7 +8,13 @@ from numpy.typing import NDArray
 
 from retomaton_dist.engine.lm_output import LMOutput
 from retomaton_dist.engine.online import OnlineMixing
-from retomaton_dist.engine.retrieval import OpenRetrieval
+from retomaton_dist.engine.several_stores import (
+    JoinedWalker,
+    StoreWalk,
+    search_all,
+    store_walks,
+    text_models,
+)
 from retomaton_dist.engine.text_models import TextModels
 from retomaton_dist.lm.paired_rows import PairedStepper
 from retomaton_dist.lm.stepper import Stepper
@@ -25,7 +31,7 @@ DOCUMENT = 0
 
 @dataclass(frozen=True)
 class Generator:
-    """What makes texts grow: the model, and how a walk (if there is one) is mixed in.
+    """What makes texts grow: the model, and how the walks of stores, if any, are mixed in.
 
     `prefix` is the token that the model reads before a document, as in the corpus, or None; `text`
     are the models of text alone that the mixture asks, if it does.
@@ -33,7 +39,7 @@ class Generator:
 
     stepper: Stepper | PairedStepper
     prefix: int | None
-    retrieval: OpenRetrieval | None
+    walks: tuple[StoreWalk, ...]
     point: CurvePoint
     text: TextModels | None = None
 
@@ -59,11 +65,13 @@ class Generator:
         spec = self.point.spec
         return spec is not None and (not spec.stateless or self.online is not None)
 
+    def walker(self, rows: int) -> JoinedWalker | None:
+        """What walks so many texts; None if nothing is walked."""
+        return JoinedWalker(self.walks, rows) if self.walks else None
+
     def search(self, queries: NDArray[np.float16]) -> NDArray[np.int64]:
-        """The entries nearest to each query, as many as the walk takes."""
-        assert self.retrieval is not None
-        assert self.point.spec is not None
-        return self.retrieval.search(queries, self.retrieval.neighbours([self.point.spec]))
+        """The entries nearest to each query, as many as each walk takes."""
+        return search_all(self.walks, queries)
 
     def gate(self, lm: LMOutput, positions: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Where the walk may search, at these positions of texts."""
@@ -80,8 +88,6 @@ def generator_of(lm: "RetomatonLM") -> Generator:
     if keys is not None:
         others = Stepper(keys.lm, keys.context, keys.stride, keys_only=True)
         stepper = PairedStepper(own, others)
-    retrieval = None if lm.point.spec is None else lm.retrieval.opened
-    text = None
-    if lm.retrieval.ngrams is not None or lm.retrieval.cache:
-        text = TextModels(lm.retrieval.ngram_model, lm.retrieval.cache, lm.lm.vocabulary)
-    return Generator(stepper, lm.store.corpus().prefix, retrieval, lm.point, text)
+    walks = store_walks(lm.retrieval, lm.point.spec, lm.further)
+    text = text_models(lm.retrieval, lm.further, lm.lm.vocabulary)
+    return Generator(stepper, lm.store.corpus().prefix, walks, lm.point, text)

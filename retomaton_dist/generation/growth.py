@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from retomaton_dist.automaton.lanes import Lanes
+from retomaton_dist.automaton.lanes import Distributions, Lanes
 from retomaton_dist.engine.lm_output import LMOutput, Normalised, normalise
 from retomaton_dist.engine.mixture import (
     ExpertDistributions,
@@ -24,9 +24,10 @@ from retomaton_dist.engine.mixture import (
 )
 from retomaton_dist.engine.online import OnlineMixing
 from retomaton_dist.engine.scores import steps_since
+from retomaton_dist.engine.several_stores import JoinedWalker, of_all_stores
 from retomaton_dist.engine.token_scores import TokenScores
 from retomaton_dist.engine.uniform import uniform
-from retomaton_dist.engine.walker import Rows, Walker
+from retomaton_dist.engine.walker import Rows
 from retomaton_dist.engine.walks import WalkResult
 from retomaton_dist.generation.generator import DOCUMENT, Generator, Tokens
 from retomaton_dist.generation.prompt_reading import PromptReading
@@ -59,13 +60,11 @@ class Growth:
         watch = None if read is None else read.see
         every = generator.walks_prompts
         self._rows, begun = begin(generator.stepper, inputs, every_query=every, watch=watch)
-        self._walker: Walker | None = None
+        self._walker = generator.walker(len(prompts) * copies)
         # What came of the last step of each text's walk.
         self._searched = np.zeros(len(prompts), np.bool_)
         self._matched, self._states = (np.zeros(len(prompts), np.int32) for _ in range(2))
-        if generator.retrieval is not None and generator.point.spec is not None:
-            specs = [generator.point.spec]
-            self._walker = Walker(generator.retrieval, specs, len(prompts) * copies)
+        if self._walker is not None:
             self._pass_prompts(self._walker, begun.queries, read)
         if online is not None and read is not None:
             for weights, logs in zip(self._weights, read.columns(), strict=True):
@@ -82,8 +81,7 @@ class Growth:
     @property
     def lanes(self) -> Lanes | None:
         """The lanes of the walk, lane i that of text i; None if nothing is walked."""
-        spec = self._generator.point.spec
-        return self._walker.lanes(spec)[0] if self._walker and spec else None
+        return self._walker.lanes() if self._walker else None
 
     @property
     def made(self) -> Rows:
@@ -134,12 +132,13 @@ class Growth:
         logits = (spans[:, place] if len(rows) == len(self) else spans[rows, place]).float()
         said, known = normalise(logits), logits.cpu().numpy()
         mixing, online = self._generator.point.mixing, self._generator.online
-        spec, walker = self._generator.point.spec, self._walker
+        walker = self._walker
         lm = self._lm_output(rows, queries[rows, place], said)
-        walked, candidates = WalkResult.empty((len(rows),), (1.0,)), None
-        if walker is not None and spec is not None:
+        walked = WalkResult.empty((len(rows),), (1.0,))
+        candidates: tuple[Distributions, ...] = ()
+        if walker is not None:
             walked = self._walk(walker, rows, place, lm)
-            candidates = walker.distributions(spec, candidates_of(mixing.experts))
+            candidates = walker.distributions(candidates_of(mixing.experts))
         models = self._generator.text
         text = None if models is None else models.distributions(*self._texts(rows))
         if online is None:
@@ -207,7 +206,7 @@ class Growth:
         begins = rows * self.tokens.shape[1]
         return self.tokens.ravel(), begins, begins + self.lengths[rows]
 
-    def _walk(self, walker: Walker, rows: Rows, place: int, lm: LMOutput) -> WalkResult:
+    def _walk(self, walker: JoinedWalker, rows: Rows, place: int, lm: LMOutput) -> WalkResult:
         """Take the walks of texts to their next positions."""
         generator = self._generator
         assert self._search is not None
@@ -217,8 +216,7 @@ class Growth:
         walker.step(rows, last, lm.queries, self._search.at(rows, place), gate)
         grid = temperatures_for(generator.point.mixing.experts)
         walked = walker.results(grid)[generator.point.spec]
-        self._searched[rows], self._matched[rows] = walked.searched, walked.matched
-        self._states[rows] = walked.states
+        self._searched[rows], self._matched[rows], self._states[rows] = of_all_stores(walked)
         return walked
 
     def _crop(self) -> None:
@@ -239,7 +237,7 @@ class Growth:
         self._search = None
 
     def _pass_prompts(
-        self, walker: Walker, queries: list[NDArray[np.float16]], read: PromptReading | None
+        self, walker: JoinedWalker, queries: list[NDArray[np.float16]], read: PromptReading | None
     ) -> None:
         """Take the walks to where the last positions of prompts are the next ones."""
         lead = self._generator.lead

@@ -4,7 +4,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,8 +13,10 @@ from retomaton_dist.automaton.suffixes import Suffixes
 from retomaton_dist.calibration.calibration import Calibration, check_model, newest_calibration
 from retomaton_dist.engine.mixture import TextExpert
 from retomaton_dist.engine.retrieval import Retrieval
+from retomaton_dist.engine.several_stores import FurtherStore
 from retomaton_dist.engine.store_models import (
     batch_tokens,
+    check_alike,
     device_of,
     other_key_model,
     store_lm,
@@ -23,7 +25,7 @@ from retomaton_dist.engine.store_models import (
 from retomaton_dist.engine.store_parts import COMPILE, check_sigmas, choose_automata
 from retomaton_dist.engine.token_scores import TokenScores
 from retomaton_dist.errors import BadInput
-from retomaton_dist.generation.curve_point import choose_point
+from retomaton_dist.generation.curve_point import choose_point, joined_mixing
 from retomaton_dist.generation.decoding import Watch
 from retomaton_dist.generation.drafting import Draft, Learnt, drafting_for, suffixes_of
 from retomaton_dist.generation.generate import (
@@ -42,6 +44,7 @@ from retomaton_dist.lm.model import LanguageModel
 from retomaton_dist.lm.model_reader import WindowedModel
 from retomaton_dist.lm.tokenizer import Tokenizer
 from retomaton_dist.methods.method import CurvePoint
+from retomaton_dist.methods.online import LAMBDA, Online
 from retomaton_dist.methods.registry import METHODS
 from retomaton_dist.settings import PRESETS, LoadSettings
 from retomaton_dist.settings.parsing import split_keywords
@@ -59,7 +62,8 @@ class RetomatonLM:
     `point` says how: its `spec` is the walk (None: no walk), its `mixing` gives p, and its `gate`
     says where a walk that forgets may search. `calibration` is the name of what it was chosen by,
     None if there was none. Documents begin and windows slide as in the store's corpus: the model
-    reads `context` tokens at once at most, in windows that begin `stride` tokens apart.
+    reads `context` tokens at once at most, in windows that begin `stride` tokens apart. `further`
+    are stores that are mixed in beside the main one.
     """
 
     store: Store
@@ -72,6 +76,7 @@ class RetomatonLM:
     context: int
     stride: int
     key_model: WindowedModel | None = None
+    further: tuple[FurtherStore, ...] = ()
 
     @property
     def method(self) -> str:
@@ -168,11 +173,12 @@ class RetomatonLM:
     def __str__(self) -> str:
         walk = f", walk {self.point.spec.label}" if self.point.spec else ""
         found = f", calibration {self.calibration!r}" if self.calibration else ""
-        return f"{self.method} of {self.store.path}{walk}{found}"
+        others = "".join(f" and {store.retrieval.store}" for store in self.further)
+        return f"{self.method} of {self.store.path}{others}{walk}{found}"
 
 
-def load(store: str | Path, **settings: Any) -> RetomatonLM:
-    """Load a store as a language model; keywords are the flags of `retomaton score`.
+def load(store: str | Path | Sequence[str | Path], **settings: Any) -> RetomatonLM:
+    """Load a store, or several at once, as a language model; keywords are the flags of `score`.
 
     By default the LM is mixed with all that the store has and that needs no search, by weights that
     follow the text: no calibration is needed. Methods that were calibrated walk by `tau`, or by the
@@ -181,32 +187,74 @@ def load(store: str | Path, **settings: Any) -> RetomatonLM:
     `knn_temperature` must be given, for a method without a network.
     """
     (chosen,) = split_keywords((LoadSettings,), settings)
-    return load_with(store, chosen)
+    if isinstance(store, str | Path):
+        return load_with(store, chosen)
+    if not store:
+        raise BadInput("no store was named")
+    first, *others = store
+    return load_with(first, replace(chosen, with_=(*map(str, others), *chosen.with_)))
 
 
 def load_with(store: str | Path, wanted: LoadSettings) -> RetomatonLM:
-    """Load a store as the settings say."""
-    opened = Store.open(Path(store).resolve())
-    outlined, tokenizer = store_lm(opened, wanted)
+    """Load a store, and those to be mixed in beside it, as the settings say."""
+    opened = [Store.open(Path(path).resolve()) for path in (store, *wanted.with_)]
+    outlined, tokenizer = store_lm(opened[0], wanted)
     spec = outlined.spec
-    name = wanted.method or default_method(opened, spec.identity, wanted)
+    used = [_used(each, spec.identity, wanted, alone=len(opened) == 1) for each in opened]
+    # The main store is the first that is walked.
+    used.sort(key=lambda one: one.point.spec is None)
+    main, *others = used
+    for other in others:
+        check_alike(main.store, other.store, walked=other.point.spec is not None)
+    point = replace(main.point, mixing=joined_mixing([one.point for one in used]))
+    key_model = None
+    if point.spec is not None:
+        key_model = _key_model(main.store, spec.identity, wanted)
+    lm = LanguageModel.load(spec, device_of(main.store, wanted.device))
+    return RetomatonLM(
+        main.store,
+        spec,
+        lm,
+        tokenizer,
+        main.retrieval,
+        point,
+        main.calibration,
+        *windows_of(main.store, outlined),
+        key_model=key_model,
+        further=tuple(FurtherStore(one.retrieval, one.point.spec) for one in others),
+    )
+
+
+class UsedStore(NamedTuple):
+    """A store, and how it is used."""
+
+    store: Store
+    point: CurvePoint
+    retrieval: Retrieval
+    calibration: str | None
+
+
+def _used(store: Store, lm: ModelIdentity, wanted: LoadSettings, *, alone: bool) -> UsedStore:
+    """How a store is used, as the settings say; among others, only what needs no network."""
+    name = wanted.method or default_method(store, lm, wanted)
+    if not alone and wanted.method is None:
+        name = name.removesuffix(LAMBDA)
     if name not in METHODS:
         raise BadInput(f"method {name!r}: choose from {', '.join(METHODS)}")
     method, wanted = METHODS[name], replace(wanted, method=name)
-    kept, automaton = _calibration(opened, spec.identity, wanted), ""
+    if not alone and (method.learns or not isinstance(method, Online)):
+        raise BadInput(
+            f"{name} cannot mix several stores: choose a method whose weights follow the text, "
+            f"such as retomaton+suffix+ngram+cache or lm+ngram+cache"
+        )
+    kept, automaton = _calibration(store, lm, wanted), ""
     if method.is_walk:
-        automaton = choose_automata(wanted.automaton, opened)[0]
+        automaton = choose_automata(wanted.automaton, store)[0]
         if kept is not None and wanted.automaton is None:
             automaton = kept.automata[0]
-    point = choose_point(opened, automaton, kept, wanted)
-    retrieval = _retrieval(opened, automaton, kept, point, wanted.threads)
-    key_model = _key_model(opened, spec.identity, wanted) if point.spec is not None else None
-    lm = LanguageModel.load(spec, device_of(opened, wanted.device))
-    found = kept.name if kept else None
-    windows = windows_of(opened, outlined)
-    return RetomatonLM(
-        opened, spec, lm, tokenizer, retrieval, point, found, *windows, key_model=key_model
-    )
+    point = choose_point(store, automaton, kept, wanted)
+    retrieval = _retrieval(store, automaton, kept, point, wanted.threads)
+    return UsedStore(store, point, retrieval, kept.name if kept else None)
 
 
 def _key_model(store: Store, lm: ModelIdentity, wanted: LoadSettings) -> WindowedModel | None:

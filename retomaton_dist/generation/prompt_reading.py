@@ -9,7 +9,8 @@ from torch import Tensor
 
 from retomaton_dist.engine.lm_output import LMOutput, normalise
 from retomaton_dist.engine.mixture import Floats, temperatures_for
-from retomaton_dist.engine.walker import Rows, Walker
+from retomaton_dist.engine.several_stores import JoinedWalker
+from retomaton_dist.engine.walker import Rows
 from retomaton_dist.engine.walks import WalkResult
 from retomaton_dist.generation.generator import Generator, Tokens
 
@@ -34,7 +35,8 @@ class PromptReading:
             np.zeros(total, np.int32),
         )
         self._grid = temperatures_for(experts)
-        self._walked = WalkResult.empty((total,), self._grid)
+        further = max(0, len(generator.walks) - 1)
+        self._walked = WalkResult.empty((total,), self._grid, further)
 
     def see(self, row: int, first: int, logits: Tensor) -> None:
         """Note what the LM says at positions of a prompt; the last is not of a token that is."""
@@ -56,7 +58,7 @@ class PromptReading:
         lm = self._lm.rows(self._first[rows] + place)
         return self._generator.gate(lm, np.full(len(rows), place))
 
-    def walked_to(self, walker: Walker, rows: Rows, place: int) -> None:
+    def walked_to(self, walker: JoinedWalker, rows: Rows, place: int) -> None:
         """Note what walks came to at a position of these prompts."""
         at = self._first[rows] + place
         spec = self._generator.point.spec

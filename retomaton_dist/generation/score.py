@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from retomaton_dist.engine.block_scores import BlockScorer, Pass
 from retomaton_dist.engine.mixture import Floats, temperatures_for
 from retomaton_dist.engine.online import OnlineMixing, log_target
+from retomaton_dist.engine.several_stores import of_all_stores
 from retomaton_dist.engine.text_reader import DocumentBlock, QueryReader, TextReader, blocks
 from retomaton_dist.engine.token_scores import TokenScores
 from retomaton_dist.engine.walks import WalkResult
@@ -29,7 +30,8 @@ def score(lm: "RetomatonLM", texts: Sequence[Scorable]) -> list[TokenScores]:
     specs = () if lm.point.spec is None else (lm.point.spec,)
     chosen = Pass("score", specs, live=True, gate=lm.point.gate)
     temperatures = temperatures_for(lm.point.mixing.experts)
-    scorer = BlockScorer(reader_of(lm, corpus), lm.retrieval, chosen, temperatures)
+    reader = reader_of(lm, corpus)
+    scorer = BlockScorer(reader, lm.retrieval, chosen, temperatures, lm.further)
     found: dict[int, TokenScores] = {}
     for block in blocks(range(len(texts)), corpus.lengths):
         found |= _scored(lm, scorer, block, temperatures)
@@ -83,6 +85,7 @@ def _scored(
                 columns.setdefault(span.document, []).append(logs[rows])
         else:
             log_p = log_target(mixing, part.lm, walked, part.places[0])
+        searched, matched, states = of_all_stores(walked)
         for span in part.slab.spans:
             rows = slice(span.row, span.row + span.last - span.first)
             room[span.document].put(
@@ -90,9 +93,9 @@ def _scored(
                 tokens=part.lm.tokens[rows],
                 log_p=log_p[rows],
                 log_lm=part.lm.log_lm[rows],
-                searched=walked.searched[rows],
-                matched=walked.matched[rows],
-                states=walked.states[rows],
+                searched=searched[rows],
+                matched=matched[rows],
+                states=states[rows],
             )
     if isinstance(mixing, OnlineMixing):
         for document, parts in columns.items():

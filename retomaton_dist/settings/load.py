@@ -16,6 +16,12 @@ class LoadSettings(Settings):
         None,
         shown="the LM mixed with all that the store has and that needs no search",
     )
+    with_: tuple[str, ...] = option(
+        "further stores with the same tokenizer, mixed in beside the first by weights that follow "
+        "the text",
+        (),
+        shown="none",
+    )
     automaton: str | None = option("name of a compiled automaton", None, shown="the main one")
     calibration: str | None = option(
         "name of a calibration of the store", None, names=True, shown="the newest"
