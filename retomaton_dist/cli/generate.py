@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from retomaton_dist.settings import GenerateSettings
 
 STANDARD_INPUT = "-"
+# Prompts of a file that are given to one call, in batches.
+GROUP = 8
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -42,7 +44,8 @@ def run(call: Invocation) -> int:
     print(lm, file=sys.stderr)
     shown = Shown(lm, settings)
     one_by_one = settings.prompt is not None or settings.prompts == STANDARD_INPUT
-    size = 1 if one_by_one else settings.batch
+    # As one text ends, the next begins; but what is finished should not wait for too many others.
+    size = 1 if one_by_one else GROUP * settings.batch
     while group := list(itertools.islice(prompts, size)):
         if not shown.begun:
             # What is done once, such as loading kernels, is not part of the speed that is shown.
@@ -72,6 +75,7 @@ def _generate(
         num_return_sequences=settings.num_return_sequences,
         draft="auto" if settings.draft is None else settings.draft,
         watch=shown.stream(prompts[0]) if streamed else None,
+        batch=settings.batch,
     )
     for text in made:
         shown.finished(text, streamed=streamed)

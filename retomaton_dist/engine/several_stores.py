@@ -80,11 +80,6 @@ class JoinedWalker:
         ends = np.cumsum([0, *widths])
         self._columns = [slice(*pair) for pair in itertools.pairwise(ends)]
 
-    @property
-    def positions(self) -> Rows:
-        """Where each row is."""
-        return self._walkers[0].positions
-
     def begin(self, rows: Rows, documents: Rows) -> None:
         """Put rows at the start of documents, whose numbers decide what is drawn at random."""
         for walker in self._walkers:
@@ -95,10 +90,10 @@ class JoinedWalker:
         for walker in self._walkers:
             walker.skip(row, tokens, position, since)
 
-    def select(self, rows: Rows) -> None:
-        """Go on with these rows, in this order, as rows 0, 1, ...; one may be named repeatedly."""
+    def copy(self, sources: Rows, targets: Rows) -> None:
+        """Have rows go on from where others are."""
         for walker in self._walkers:
-            walker.select(rows)
+            walker.copy(sources, targets)
 
     def step(
         self, rows: Rows, tokens: Tokens, queries: NDArray[np.float16], find: Find, gate: Mask

@@ -16,8 +16,9 @@ from retomaton_dist.engine.several_stores import (
     text_models,
 )
 from retomaton_dist.engine.text_models import TextModels
-from retomaton_dist.lm.paired_rows import PairedStepper
+from retomaton_dist.lm.paired_rows import PairedRows
 from retomaton_dist.lm.stepper import Stepper
+from retomaton_dist.lm.text_rows import GrowingRows
 from retomaton_dist.methods.method import CurvePoint
 
 if TYPE_CHECKING:
@@ -34,14 +35,16 @@ class Generator:
     """What makes texts grow: the model, and how the walks of stores, if any, are mixed in.
 
     `prefix` is the token that the model reads before a document, as in the corpus, or None; `text`
-    are the models of text alone that the mixture asks, if it does.
+    are the models of text alone that the mixture asks, if it does. `key_stepper` gives the queries
+    if the LM does not.
     """
 
-    stepper: Stepper | PairedStepper
+    stepper: Stepper
     prefix: int | None
     walks: tuple[StoreWalk, ...]
     point: CurvePoint
     text: TextModels | None = None
+    key_stepper: Stepper | None = None
 
     def inputs(self, tokens: Tokens) -> Tokens:
         """What the model reads of a text."""
@@ -65,6 +68,13 @@ class Generator:
         spec = self.point.spec
         return spec is not None and (not spec.stateless or self.online is not None)
 
+    def rows(self, count: int) -> GrowingRows | PairedRows:
+        """So many texts of which nothing is read yet."""
+        if self.key_stepper is None:
+            return GrowingRows(self.stepper, count)
+        lm = GrowingRows(self.stepper, count, queries=False)
+        return PairedRows(lm, GrowingRows(self.key_stepper, count))
+
     def walker(self, rows: int) -> JoinedWalker | None:
         """What walks so many texts; None if nothing is walked."""
         return JoinedWalker(self.walks, rows) if self.walks else None
@@ -83,11 +93,10 @@ class Generator:
 
 def generator_of(lm: "RetomatonLM") -> Generator:
     """What makes texts grow as a loaded store says."""
-    own, keys = Stepper(lm.lm, lm.context, lm.stride), lm.key_model
-    stepper: Stepper | PairedStepper = own
+    stepper, keys = Stepper(lm.lm, lm.context, lm.stride), lm.key_model
+    key_stepper = None
     if keys is not None:
-        others = Stepper(keys.lm, keys.context, keys.stride, keys_only=True)
-        stepper = PairedStepper(own, others)
+        key_stepper = Stepper(keys.lm, keys.context, keys.stride, keys_only=True)
     walks = store_walks(lm.retrieval, lm.point.spec, lm.further)
     text = text_models(lm.retrieval, lm.further, lm.lm.vocabulary)
-    return Generator(stepper, lm.store.corpus().prefix, walks, lm.point, text)
+    return Generator(stepper, lm.store.corpus().prefix, walks, lm.point, text, key_stepper)

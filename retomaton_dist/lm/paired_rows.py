@@ -1,31 +1,20 @@
-"""Rows of two models side by side: one gives logits, the other queries; or of one that gives both.
+"""Rows of two models side by side: one gives logits, the other queries.
 
 Each has its own windows and cache, and reads the same inputs.
 """
 
-from collections.abc import Sequence
-from typing import NamedTuple
-
 import numpy as np
 from numpy.typing import NDArray
 
-from retomaton_dist.lm.stepper import Rows, Stepper
-from retomaton_dist.lm.text_rows import GrowingRows, PromptOutput, Stepped, Tokens, WatchLogits
-
-
-class PairedStepper(NamedTuple):
-    """The LM, and the model that queries come from."""
-
-    lm: Stepper
-    keys: Stepper
+from retomaton_dist.lm.stepper import Rows
+from retomaton_dist.lm.text_rows import GrowingRows, Stepped
 
 
 class PairedRows:
-    """Texts as both models read them: the interface of `GrowingRows`."""
+    """The same rows as the LM and as the model of the keys read them: what `GrowingRows` can do."""
 
-    def __init__(self, stepper: PairedStepper, documents: Sequence[Tokens]) -> None:
-        self._lm = GrowingRows(stepper.lm, documents, queries=False)
-        self._keys = GrowingRows(stepper.keys, documents)
+    def __init__(self, lm: GrowingRows, keys: GrowingRows) -> None:
+        self._lm, self._keys = lm, keys
 
     def __len__(self) -> int:
         return len(self._lm)
@@ -39,16 +28,17 @@ class PairedRows:
         """How many inputs each row can grow by at once, in both models."""
         return np.minimum(self._lm.room(), self._keys.room())
 
-    def read_beginnings(self, *, every_query: bool, watch: WatchLogits | None) -> PromptOutput:
-        """Fill both caches; `watch` sees the LM's logits of all positions, each once."""
-        read = self._lm.read_beginnings(every_query=False, watch=watch)
-        queries = self._keys.read_beginnings(every_query=every_query, watch=None).queries
-        return PromptOutput(queries, read.logits)
-
-    def extend(self, tokens: NDArray[np.int64], counts: Rows) -> Stepped:
-        """Read the first `counts[row]` tokens of every row, 1 to `room()`; what pads is ignored."""
-        logits = self._lm.extend(tokens, counts).logits
-        return Stepped(self._keys.extend(tokens, counts).queries, logits)
+    def extend(
+        self,
+        tokens: NDArray[np.int64],
+        counts: Rows,
+        rows: Rows | None = None,
+        *,
+        last_only: bool = False,
+    ) -> Stepped:
+        """Read the first `counts[i]` tokens of rows; see `GrowingRows`."""
+        logits = self._lm.extend(tokens, counts, rows, last_only=last_only).logits
+        return Stepped(self._keys.extend(tokens, counts, rows).queries, logits)
 
     def crop(self, lengths: Rows) -> None:
         """Take inputs back, none that an earlier `extend` gave: rows have so many then."""
@@ -60,21 +50,11 @@ class PairedRows:
         self._lm.select(rows)
         self._keys.select(rows)
 
+    def take(self, rows: Rows) -> "PairedRows":
+        """These rows as rows of their own; they are still here, too."""
+        return PairedRows(self._lm.take(rows), self._keys.take(rows))
 
-def begin(
-    stepper: Stepper | PairedStepper,
-    documents: Sequence[Tokens],
-    *,
-    every_query: bool,
-    watch: WatchLogits | None = None,
-) -> tuple[GrowingRows | PairedRows, PromptOutput]:
-    """Read the inputs of documents, one or more each; return the rows that go on.
-
-    `watch` sees the logits of all positions, each once.
-    """
-    rows: GrowingRows | PairedRows
-    if isinstance(stepper, PairedStepper):
-        rows = PairedRows(stepper, documents)
-    else:
-        rows = GrowingRows(stepper, documents)
-    return rows, rows.read_beginnings(every_query=every_query, watch=watch)
+    def join(self, others: "PairedRows") -> None:
+        """Have rows from elsewhere go on behind these."""
+        self._lm.join(others._lm)
+        self._keys.join(others._keys)

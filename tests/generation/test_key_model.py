@@ -82,7 +82,7 @@ def test_keys_are_the_small_models_and_both_models_are_recorded(stores, models):
     assert paired.facts["identity"] == alone.facts["identity"]
     assert paired.facts["lm"]["place"] == str(models[1])
     assert "lm" not in alone.facts
-    keys = [rd.open(path).keys[:100] for path in stores]
+    keys = [np.asarray(rd.open(path).keys[:100]) for path in stores]
     assert np.array_equal(*keys)
 
 
