@@ -46,12 +46,6 @@ class Generator:
     text: TextModels | None = None
     key_stepper: Stepper | None = None
 
-    def inputs(self, tokens: Tokens) -> Tokens:
-        """What the model reads of a text."""
-        if self.prefix is None:
-            return tokens
-        return np.concatenate([np.array([self.prefix], np.int32), tokens])
-
     @property
     def online(self) -> OnlineMixing | None:
         """The mixing, if its weights follow the text."""

@@ -77,11 +77,13 @@ def texts(lines):
     return [" ".join(lines[300:312]), *lines[320:323]]
 
 
-def test_keys_are_the_small_models_and_both_models_are_recorded(stores, models):
+def test_keys_are_the_small_models_and_both_models_are_recorded(stores, models, command):
     alone, paired = (Store.open(path).stage("extract") for path in stores)
     assert paired.facts["identity"] == alone.facts["identity"]
     assert paired.facts["lm"]["place"] == str(models[1])
     assert "lm" not in alone.facts
+    shown = command("inspect", stores[1]).stdout
+    assert f"LM         {models[1]}" in shown
     keys = [np.asarray(rd.open(path).keys[:100]) for path in stores]
     assert np.array_equal(*keys)
 
