@@ -145,7 +145,7 @@ def _headline(facts: Json) -> list[str]:
         and f"{count(corpus['sources'], 'file')}, {_human(corpus['source_bytes'])}, "
         f"first {corpus['first_source']}",
         "model": facts["model"] and f"{facts['model']} ({facts['architecture']})",
-        "LM": facts["lm"] and f"{facts['lm']}; keys are the model's above",
+        "LM": facts.get("lm") and f"{facts['lm']}; keys are the model's above",
         "tokenizer": facts["tokenizer"],
         "documents": facts["documents"]
         and f"{facts['documents']:,} ({facts['skipped_documents']:,} empty ones skipped)",
