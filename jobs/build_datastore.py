@@ -1,21 +1,13 @@
-"""Builds a store from one TOML file, from text to automaton, as a Ray job.
+"""Builds a store from text to automaton as a Ray job.
 
-    ray job submit --working-dir . -- python -m jobs.build_datastore --config build.toml
+    ray job submit --working-dir . -- python -m jobs.build_datastore --config job.toml
 
-The flags are those of `retomaton build`, and so are the exit codes: 0 done, 2 bad input or a
-failed run. Submitted again after a failure, it does only what is missing.
+Flags and exit codes are those of `retomaton build`.
 """
 
 import sys
-from collections.abc import Sequence
 
 from retomaton_dist.cli import main
 
-
-def run(arguments: Sequence[str]) -> int:
-    """Build the store; return the exit code that becomes the job's."""
-    return main(["build", *arguments])
-
-
 if __name__ == "__main__":
-    sys.exit(run(sys.argv[1:]))
+    sys.exit(main(["build", *sys.argv[1:]]))

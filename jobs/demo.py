@@ -20,13 +20,13 @@ import retomaton_dist as rd
 from retomaton_dist.errors import BadInput, RetomatonError
 from retomaton_dist.runtime.progress import clock
 from retomaton_dist.runtime.session import Session
-from retomaton_dist.settings import WorkerSettings
+from retomaton_dist.settings import DemoSettings, WorkerSettings
 from retomaton_dist.storage import files
 from retomaton_dist.storage.verify import verify
 
 # One thread wherever it runs: how sums are split among threads changes their last digits, and on
 # a busy machine threads that wait for each other are many times slower.
-STEPS, THREADS = 1800, 1
+THREADS = 1
 # Enough to see the differences, few enough for minutes.
 POSITIONS, CALIBRATION_POSITIONS = 12_000, 10_000
 # pydoc_data is the language reference as one huge string, encodings are tables: not source.
@@ -43,46 +43,49 @@ class ClaimFailed(RetomatonError):
 
 @dataclass(frozen=True)
 class Demo:
-    """What the demo runs on; text and model are its own unless others are given.
+    """The demo's steps, on its own text and model unless others are given.
 
-    `corpus` holds keywords of `rd.build`. Without `text` nothing is evaluated.
+    Of a text of yours, nothing is evaluated unless you say what.
     """
 
-    out: Path
+    settings: DemoSettings
     workers: WorkerSettings
     say: Callable[[str], None]
-    corpus: dict[str, Any] | None = None
-    text: tuple[str, ...] = ()
-    calibrate_on: tuple[str, ...] = ()
-    model: str | None = None
-    steps: int = STEPS
+
+    @property
+    def out(self) -> Path:
+        """Where everything is made."""
+        return Path(self.settings.out)
 
     def run(self) -> None:
         """Do all steps, or what is missing of them."""
-        start, store = time.monotonic(), str(self.out / "demo.store")
-        if self.corpus is None:
+        start, store, chosen = time.monotonic(), str(self.out / "demo.store"), self.settings
+        own = not chosen.corpus
+        if own:
             parts = copy_library(self.out / "text")
             self.say(f"Text: Python's standard library, copied to {self.out / 'text'}")
             corpus: dict[str, Any] = {"corpus": (str(parts["corpus"]),)}
             text: tuple[str, ...] = (str(parts["test"]),)
             held: tuple[str, ...] = (str(parts["calibration"]),)
         else:
-            corpus, text, held = self.corpus, self.text, self.calibrate_on
-        model = self.model or self._train(corpus)
+            split = {"split": chosen.split} if chosen.split else {}
+            corpus = {"corpus": chosen.corpus, **split}
+            text, held = chosen.text, chosen.calibrate_on
+        model = chosen.model or self._train(corpus)
         with Session(self.workers) as session:
             if not session.here:
                 session.join()  # one Ray for all steps
             self._build(store, corpus, model)
             if text:
                 rows = self._evaluate(store, text, held)
-                if self.corpus is None:
+                if own:
                     check_claim(rows)
         self.say(f"\nDone in {clock(time.monotonic() - start)}. The store from Python:")
         self.say(f'  import retomaton_dist as rd; rd.open("{store}").entry(1000)')
 
     def _train(self, corpus: dict[str, Any]) -> str:
         folder = str(self.out / "lm")
-        chosen = {"steps": self.steps, "threads": THREADS}
+        chosen = {"steps": self.settings.steps, "threads": THREADS}
         self._step("train a small language model", "train-lm", **corpus, **chosen, out=folder)
         result = rd.train_lm(folder, **corpus, **chosen, progress=self.workers.progress)
         self.say(f"perplexity {result.perplexity:,.1f} per token on held-out files of the corpus")

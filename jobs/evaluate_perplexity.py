@@ -1,21 +1,13 @@
-"""Evaluates a text with all methods, as a Ray job.
+"""Evaluates a text with all methods as a Ray job.
 
-    ray job submit --working-dir . -- python -m jobs.evaluate_perplexity --config eval.toml
+    ray job submit --working-dir . -- python -m jobs.evaluate_perplexity --config job.toml
 
-The flags are those of `retomaton eval`, and so are the exit codes: 0 done, 2 bad input or a
-failed run. Submitted again after a failure, it does only what is missing.
+Flags and exit codes are those of `retomaton eval`.
 """
 
 import sys
-from collections.abc import Sequence
 
 from retomaton_dist.cli import main
 
-
-def run(arguments: Sequence[str]) -> int:
-    """Evaluate the text; return the exit code that becomes the job's."""
-    return main(["eval", *arguments])
-
-
 if __name__ == "__main__":
-    sys.exit(run(sys.argv[1:]))
+    sys.exit(main(["eval", *sys.argv[1:]]))

@@ -102,10 +102,9 @@ def _saved(claim: Mapping[str, str], paper: Curves, ours: Curves) -> Told:
 
 def _rise(claim: Mapping[str, str], paper: Curves, ours: Curves) -> Told:
     """What it costs to save searches, each curve against its own level with all of them made."""
-    sides = [
-        [_gain(side, claim[end], _start(claim[end])) for end in ("lower", "higher")]
-        for side in (paper, ours)
-    ]
+    places = [claim[end] for end in ("lower", "higher")]
+    starts = [f"{place.partition(' @ ')[0]} @ 0" for place in places]
+    sides = [list(map(side.gain, places, starts)) for side in (paper, ours)]
     lower, higher = sides[1]
     if lower is None or higher is None:
         return None
@@ -124,9 +123,9 @@ def _between_texts(studies: Studies) -> Iterator[PaperFinding]:
     if not studies.keys() >= {*names}:
         return
     places = "retomaton main @ 0", "knnlm @ 0"
-    ours = [_gain(studies[name].curves, *places) for name in names]
+    ours = [studies[name].curves.gain(*places) for name in names]
     if ours[0] and ours[1]:
-        paper = [_gain(Curves.published(name), *places) for name in names]
+        paper = [Curves.published(name).gain(*places) for name in names]
         claim = "RetoMaton gains more on law than on Wikipedia (against kNN-LM)"
         yield PaperFinding(BOTH, claim, _changes(paper), _changes(ours), ours[0].below(ours[1]))
     seen = [_five_grams(studies[name]) for name in names]
@@ -167,15 +166,6 @@ def _of_time(studies: Studies) -> Iterator[PaperFinding]:
         f"FoSS less {_range(whole)}; of the time beyond the LM, less {_range(beyond)}",
         Level(max(whole) - min(whole)).below(Level(STEADY)),
     )
-
-
-def _start(place: str) -> str:
-    return place.partition(" @ ")[0] + " @ 0"
-
-
-def _gain(curves: Curves, one: str, other: str) -> Level | None:
-    here, there = curves.at(one), curves.at(other)
-    return here.over(there) if here and there else None
 
 
 def _up_to(crossing: tuple[float | None, bool] | None) -> str:

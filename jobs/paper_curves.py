@@ -110,6 +110,11 @@ class Curves(dict[Curve, list[PaperPoint]]):
         curve = self.find(name)
         return level_at(self.get(curve, ()) if curve else (), float(foss))
 
+    def gain(self, place: str, other: str) -> Level | None:
+        """The ratio of the levels at two places, if there are both."""
+        here, there = self.at(place), self.at(other)
+        return here.over(there) if here and there else None
+
     def last_below(self, place: str, target: float) -> tuple[float | None, bool] | None:
         """The largest FoSS at which a curve is at most the target, and whether it ends there."""
         points = self.get(self.find(place) or ("", ""))

@@ -2,13 +2,13 @@
 
     ray job submit --working-dir . -- python -m jobs.reproduce_paper --config paper.toml
 
-The flags are those of `retomaton reproduce`, and so are the exit codes: 0 done, 2 bad input or a
-failed run. Every step resumes: run again after a failure, it does only what is missing.
+Flags and exit codes are those of `retomaton reproduce`. Run again after a failure, it does only
+what is missing.
 """
 
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,9 +24,15 @@ from retomaton_dist.lm.identity import identify
 from retomaton_dist.lm.outline import outline
 from retomaton_dist.runtime.progress import clock, say
 from retomaton_dist.runtime.session import Session
-from retomaton_dist.settings import CorpusSettings, ModelSettings, ReproduceSettings, WorkerSettings
+from retomaton_dist.settings import (
+    GROUPS,
+    CorpusSettings,
+    ModelSettings,
+    ReproduceSettings,
+    WorkerSettings,
+)
 from retomaton_dist.settings.evaluate import listed
-from retomaton_dist.settings.parsing import GROUPS, checked_table, split_keywords
+from retomaton_dist.settings.parsing import checked_table, split_keywords
 from retomaton_dist.settings.reproduce import STEP_TABLES, check_free
 from retomaton_dist.storage import files
 
@@ -34,13 +40,6 @@ Table = Mapping[str, Any]
 # k-means of the paper has about so many entries per state, and so has `cluster` by default.
 USUAL = "100"
 SEED = 0
-
-
-def run(arguments: Sequence[str]) -> int:
-    """Run the experiments as a job; return the exit code that becomes the job's."""
-    from retomaton_dist.cli import main
-
-    return main(["reproduce", *arguments])
 
 
 def reproduce(**settings: Any) -> Path:
@@ -239,4 +238,6 @@ def draw_corpus(text: Table, data: Path, most_bytes: int | None, folder: Path) -
 
 
 if __name__ == "__main__":
-    sys.exit(run(sys.argv[1:]))
+    from retomaton_dist.cli import main
+
+    sys.exit(main(["reproduce", *sys.argv[1:]]))

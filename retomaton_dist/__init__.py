@@ -24,13 +24,12 @@ from retomaton_dist.settings.stages import STAGES
 
 if TYPE_CHECKING:
     from retomaton_dist.api.build import build, estimate
-    from retomaton_dist.api.calibrate import calibrate
     from retomaton_dist.api.doctor import doctor
-    from retomaton_dist.api.evaluate import evaluate
-    from retomaton_dist.api.plan import plan
+    from retomaton_dist.api.evaluate import calibrate, evaluate
     from retomaton_dist.api.store import StoreReader
     from retomaton_dist.api.train import train_lm
     from retomaton_dist.automaton.automaton import Automaton
+    from retomaton_dist.dry_run.plan import plan
     from retomaton_dist.evaluation.results import Evaluation
     from retomaton_dist.generation.loaded import RetomatonLM, load
     from retomaton_dist.jobs.reproduce_paper import reproduce
@@ -58,10 +57,10 @@ _PLACES = {
     **dict.fromkeys((stage.name for stage in STAGES), "retomaton_dist.api.build"),
     "build": "retomaton_dist.api.build",
     "estimate": "retomaton_dist.api.build",
-    "calibrate": "retomaton_dist.api.calibrate",
+    "calibrate": "retomaton_dist.api.evaluate",
     "doctor": "retomaton_dist.api.doctor",
     "evaluate": "retomaton_dist.api.evaluate",
-    "plan": "retomaton_dist.api.plan",
+    "plan": "retomaton_dist.dry_run.plan",
     "StoreReader": "retomaton_dist.api.store",
     "train_lm": "retomaton_dist.api.train",
     "Automaton": "retomaton_dist.automaton.automaton",

@@ -7,9 +7,11 @@ from retomaton_dist.automaton.automaton import Automaton
 from retomaton_dist.automaton.ngrams import NGrams
 from retomaton_dist.automaton.suffixes import Suffixes
 from retomaton_dist.search.layout import FOLDER, IndexFiles
-from retomaton_dist.storage import automaton, ngrams, suffixes
+from retomaton_dist.storage.automaton import AUTOMATA
 from retomaton_dist.storage.checked import check_stage
+from retomaton_dist.storage.ngrams import NGRAMS
 from retomaton_dist.storage.store import Store
+from retomaton_dist.storage.suffixes import SUFFIXES
 
 
 def open_automaton(store: Store, name: str, *, verify: bool = True) -> Automaton:
@@ -18,7 +20,7 @@ def open_automaton(store: Store, name: str, *, verify: bool = True) -> Automaton
     store.stage(stage)
     if verify:
         check_stage(store, stage)
-    return Automaton.open(automaton.folder_of(store.path, name))
+    return Automaton.open(AUTOMATA.path(store.path, name))
 
 
 def open_suffixes(store: Store, name: str, *, verify: bool = True) -> Suffixes:
@@ -27,7 +29,7 @@ def open_suffixes(store: Store, name: str, *, verify: bool = True) -> Suffixes:
     store.stage(stage)
     if verify:
         check_stage(store, stage)
-    return Suffixes.open(suffixes.folder_of(store.path, name))
+    return Suffixes.open(SUFFIXES.path(store.path, name))
 
 
 def open_ngrams(store: Store, name: str, *, verify: bool = True) -> NGrams:
@@ -36,7 +38,7 @@ def open_ngrams(store: Store, name: str, *, verify: bool = True) -> NGrams:
     index = open_suffixes(store, store.stage(stage).config["suffixes"], verify=verify)
     if verify:
         check_stage(store, stage)
-    return NGrams.open(ngrams.folder_of(store.path, name), index)
+    return NGrams.open(NGRAMS.path(store.path, name), index)
 
 
 def open_index(store: Store, name: str, *, verify: bool = True) -> IndexFiles:

@@ -17,27 +17,14 @@ Besides, what its codec keeps of keys:
 The folder needs nothing outside itself, so it can be copied to where it is walked.
 """
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from retomaton_dist.storage.described import Kind
-from retomaton_dist.storage.errors import DamagedStore
-from retomaton_dist.storage.files import FileDigest
-from retomaton_dist.storage.shaped import Rule, is_name, is_positive, is_whole
+from retomaton_dist.storage.column_folder import FolderFormat
+from retomaton_dist.storage.json_rules import is_name, is_positive, is_whole
 
-FOLDER = "automata"
-DESCRIPTION = "automaton.json"
-_KIND = Kind("a compiled automaton", DESCRIPTION, "retomaton-automaton", 1, "compile")
-_SHAPE: dict[str, Rule] = {
-    **dict.fromkeys(("entries", "states", "dimension"), is_positive),
-    **dict.fromkeys(("code_size", "cells"), is_whole),
-    "codec": is_name,
-}
 # 2^32 - 1 itself is -1 as uint32.
 _NARROW = (1 << 32) - 1
 # States are uint32 for any number of entries: only without clusters could there be more.
@@ -47,11 +34,6 @@ MOST_STATES = 1 << 32
 def id_type(entries: int) -> type[np.uint32] | type[np.int64]:
     """Type of slots and entries: uint32 as long as it holds them all and -1."""
     return np.uint32 if entries < _NARROW else np.int64
-
-
-def folder_of(store: Path, name: str) -> Path:
-    """Where an automaton lies."""
-    return store / FOLDER / name
 
 
 @dataclass(frozen=True)
@@ -78,33 +60,17 @@ class AutomatonShape:
         }
 
 
-def write_description(
-    folder: Path, shape: AutomatonShape, listed: Mapping[str, FileDigest]
-) -> FileDigest:
-    """Write what `AutomatonFiles.open` checks the columns against."""
-    return _KIND.write(folder, asdict(shape), listed)
-
-
-@dataclass(frozen=True)
-class AutomatonFiles:
-    """Read access to an automaton's folder: memory-mapped, nothing loaded."""
-
-    folder: Path
-    shape: AutomatonShape
-
-    @classmethod
-    def open(cls, folder: Path) -> "AutomatonFiles":
-        """Open a folder; a missing, foreign, newer or truncated one is refused."""
-        return cls(folder, AutomatonShape(**_KIND.read(folder, _SHAPE)))
-
-    def column(self, name: str) -> NDArray[Any]:
-        """One column that is not the codec's, mapped."""
-        return self.mapped(name, *self.shape.columns()[name])
-
-    def mapped(self, name: str, kind: Any, length: int) -> NDArray[Any]:
-        """Any column of this type and length."""
-        return _KIND.column(self.folder, name, kind, length)
-
-    def damaged(self, problem: str) -> DamagedStore:
-        """The error that says what is wrong with the description."""
-        return DamagedStore(f"{self.folder / DESCRIPTION}: {problem}; {_KIND.remedy}")
+AUTOMATA = FolderFormat(
+    what="a compiled automaton",
+    folder="automata",
+    description="automaton.json",
+    format="retomaton-automaton",
+    version=1,
+    command="compile",
+    make_shape=AutomatonShape,
+    rules={
+        **dict.fromkeys(("entries", "states", "dimension"), is_positive),
+        **dict.fromkeys(("code_size", "cells"), is_whole),
+        "codec": is_name,
+    },
+)

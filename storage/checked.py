@@ -8,7 +8,6 @@ from pathlib import Path
 
 from retomaton_dist.storage import verified_files
 from retomaton_dist.storage.errors import DamagedStore
-from retomaton_dist.storage.files import FileDigest
 from retomaton_dist.storage.store import Store, digest_of_files
 
 
@@ -18,27 +17,19 @@ def check_stage(store: Store, name: str) -> None:
     Files are read whole, several at once, unless this process or another one on this machine has
     found them sound and they have not changed since.
     """
-    listed = files_of(store, name)
-    problems = verified_files.problems_of(f"{store.path.resolve()} {name}", listed)
-    for path, problem in problems.items():
-        raise DamagedStore(
-            f"{path}: {problem}; {advice(store.path, name)} ({len(problems)} of {len(listed)} "
-            f"files of the stage {name})"
-        )
-
-
-def files_of(store: Store, name: str) -> dict[Path, FileDigest]:
-    """All files of a finished stage, those of its units included."""
-    stage = store.stage(name)
-    listed = dict(stage.files)
-    for unit in range(stage.units):
-        listed |= store.record(name, unit).files
+    stage, listed = store.stage(name), store.files_of(name)
     if digest_of_files(listed) != stage.digest:
         raise DamagedStore(
             f"{store.path}: the records of stage {name} do not add up to its digest; "
             f"{advice(store.path, name)}"
         )
-    return {store.path / path: expected for path, expected in listed.items()}
+    paths = {store.path / path: expected for path, expected in listed.items()}
+    problems = verified_files.problems_of(f"{store.path.resolve()} {name}", paths)
+    for path, problem in problems.items():
+        raise DamagedStore(
+            f"{path}: {problem}; {advice(store.path, name)} ({len(problems)} of {len(listed)} "
+            f"files of the stage {name})"
+        )
 
 
 def advice(store: Path, name: str) -> str:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from retomaton_dist.storage import canonical, columns
 from retomaton_dist.storage.canonical import Json
 from retomaton_dist.storage.errors import DamagedStore
+from retomaton_dist.storage.json_rules import is_object
 
 _REMEDY = "delete it to begin the stage anew"
 
@@ -40,10 +41,9 @@ def save(path: Path, config_hash: str, arrays: Mapping[str, NDArray[Any]], facts
 
 def load(path: Path, config_hash: str) -> tuple[Arrays, Json] | None:
     """Return what was saved last under the same config; None if there is nothing."""
-    found = _mapped(path)
-    if found is None:
+    if not path.exists():
         return None
-    arrays, header = found
+    arrays, header = _mapped(path)
     if any(_digest(array) != header["digests"].get(name) for name, array in arrays.items()):
         raise DamagedStore(f"{path} was altered; {_REMEDY}")
     return (arrays, header["facts"]) if header["config_hash"] == config_hash else None
@@ -51,16 +51,13 @@ def load(path: Path, config_hash: str) -> tuple[Arrays, Json] | None:
 
 def load_part(path: Path, names: Collection[str]) -> tuple[Arrays, Json]:
     """Map some arrays of what was saved, unchecked: for whoever needs a few rows of them."""
-    found = _mapped(path)
-    if found is None:
+    if not path.exists():
         raise DamagedStore(f"{path} is missing; run the same command again: it is made anew")
-    arrays, header = found
+    arrays, header = _mapped(path)
     return {name: arrays[name] for name in names}, header["facts"]
 
 
-def _mapped(path: Path) -> tuple[Arrays, Json] | None:
-    if not path.exists():
-        return None
+def _mapped(path: Path) -> tuple[Arrays, Json]:
     batch = columns.map_batch(path)
     try:
         header = canonical.parse(batch.schema.metadata[b"header"], path, _REMEDY)
@@ -68,11 +65,10 @@ def _mapped(path: Path) -> tuple[Arrays, Json] | None:
             name: np.frombuffer(batch.column(name)[0].as_buffer(), dtype).reshape(shape)
             for name, (dtype, shape) in header["arrays"].items()
         }
-        whole = {"config_hash", "facts", "digests"} <= header.keys()
+        if not {"config_hash", "facts"} <= header.keys() or not is_object(header["digests"]):
+            raise KeyError("a part of the header")
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise DamagedStore(f"{path} is no checkpoint; {_REMEDY}") from error
-    if not whole or not isinstance(header["digests"], dict):
-        raise DamagedStore(f"{path} is no checkpoint; {_REMEDY}")
     return arrays, header
 
 

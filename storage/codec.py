@@ -16,15 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from retomaton_dist.storage import columns
-from retomaton_dist.storage.errors import DamagedStore
+from retomaton_dist.storage.column_folder import map_column
 from retomaton_dist.storage.files import FileDigest
 
 FOLDER = "codecs"
-
-
-def folder_of(store: Path, name: str) -> Path:
-    """Where a codec lies."""
-    return store / FOLDER / name
 
 
 @dataclass(frozen=True)
@@ -51,17 +46,10 @@ class CodecFiles:
 
     def book(self, name: str) -> NDArray[Any]:
         """A column that does not grow with the entries, flat and mapped."""
-        return self._column(name, *self.books[name])
+        return map_column(self.folder / f"{name}.arrow", name, *self.books[name])
 
     def row(self, name: str) -> NDArray[Any]:
         """A column in entry order, [N] or [N, width], mapped."""
         kind, width = self.rows[name]
-        flat = self._column(name, kind, self.entries * width)
+        flat = map_column(self.folder / f"{name}.arrow", name, kind, self.entries * width)
         return flat.reshape(-1, width) if width > 1 else flat
-
-    def _column(self, name: str, dtype: Any, length: int) -> NDArray[Any]:
-        path = self.folder / f"{name}.arrow"
-        found = columns.map_columns(path, {name: dtype})[name]
-        if len(found) != length:
-            raise DamagedStore(f"{path} has {len(found):,} numbers instead of {length:,}")
-        return found

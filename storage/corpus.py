@@ -87,11 +87,11 @@ def write_part(
     arrays = {"token": np.concatenate(tokens), "offset": np.concatenate(offsets)}
     rows = [{name: getattr(document, name) for name in PART_SCHEMA.names} for document in documents]
     batch = pa.RecordBatch.from_pylist(rows, schema=PART_SCHEMA)
-    digests = columns.write_columns(paths[0], arrays), columns.write_batch(paths[1], batch)
-    return {
-        path.relative_to(store).as_posix(): digest
-        for path, digest in zip(paths, digests, strict=True)
+    written = {
+        paths[0]: columns.write_columns(paths[0], arrays),
+        paths[1]: columns.write_batch(paths[1], batch),
     }
+    return {path.relative_to(store).as_posix(): digest for path, digest in written.items()}
 
 
 def part_paths(store: Path, unit: int) -> tuple[Path, Path]:
@@ -149,12 +149,12 @@ class Corpus(PicklesFieldsOnly):
     @cached_property
     def first_entries(self) -> NDArray[np.int64]:
         """First entry of each document."""
-        return self._document_column("first_entry")
+        return np.asarray(self._documents.column("first_entry"))
 
     @cached_property
     def lengths(self) -> NDArray[np.int64]:
         """Number of entries of each document; never 0."""
-        return self._document_column("length")
+        return np.asarray(self._documents.column("length"))
 
     @property
     def entries(self) -> int:
@@ -162,8 +162,8 @@ class Corpus(PicklesFieldsOnly):
         return int(self.first_entries[-1] + self.lengths[-1])
 
     @property
-    def lead(self) -> int:
-        """Tokens of a document that have no entry: 1 if there is no prefix to predict them from."""
+    def unpredicted(self) -> int:
+        """How many first tokens of a document have no entry: 1 without a prefix, else 0."""
         return 0 if self.prefix is not None else 1
 
     def __len__(self) -> int:
@@ -182,7 +182,7 @@ class Corpus(PicklesFieldsOnly):
 
     def first_token(self, document: int) -> int:
         """Where a document begins in `tokens`."""
-        return int(self.first_entries[document]) + self.lead * document
+        return int(self.first_entries[document]) + self.unpredicted * document
 
     def inputs(self, document: int, start: int, stop: int) -> NDArray[np.int32]:
         """What the model reads to make the keys of a document's entries start..stop-1."""
@@ -200,7 +200,7 @@ class Corpus(PicklesFieldsOnly):
 
     def values_of(self, entries: NDArray[Any]) -> NDArray[np.int32]:
         """Values of any entries."""
-        if self.lead:
+        if self.unpredicted:
             # Every document has a token more than entries.
             entries = entries + np.searchsorted(self.first_entries, entries, side="right")
         values: NDArray[np.int32] = self.tokens[entries]
@@ -213,9 +213,9 @@ class Corpus(PicklesFieldsOnly):
         """
         entries = np.arange(first, last)
         document = np.searchsorted(self.first_entries, entries, side="right")
-        before: NDArray[np.int32] = self.tokens[entries + self.lead * document - 1]
+        before: NDArray[np.int32] = self.tokens[entries + self.unpredicted * document - 1]
         begins = self.first_entries[document - 1] == entries
-        before[begins] = -2 - before[begins] if self.lead else -1
+        before[begins] = -2 - before[begins] if self.unpredicted else -1
         return before
 
     def pointers(self, first: int, last: int) -> NDArray[np.int64]:
@@ -237,7 +237,7 @@ class Corpus(PicklesFieldsOnly):
         batch = _table(path, DOCUMENT_SCHEMA)
         lengths = batch.column("length").to_numpy(zero_copy_only=True)
         first = batch.column("first_entry").to_numpy(zero_copy_only=True)
-        tokens = len(self.tokens) - self.lead * len(lengths)
+        tokens = len(self.tokens) - self.unpredicted * len(lengths)
         if _end_of(first, lengths) != tokens:
             raise DamagedStore(
                 f"{path}: its documents do not follow each other, or have other "
@@ -255,9 +255,34 @@ class Corpus(PicklesFieldsOnly):
     def _sources(self) -> pa.RecordBatch:
         return _table(self.store / SOURCES, SOURCE_SCHEMA)
 
-    def _document_column(self, name: str) -> NDArray[np.int64]:
-        column: NDArray[np.int64] = self._documents.column(name).to_numpy(zero_copy_only=True)
-        return column
+
+@dataclass(frozen=True, eq=False)
+class CorpusInMemory(Corpus):
+    """Tokenised texts that lie nowhere: they have neither names nor sources nor offsets."""
+
+    documents: tuple[NDArray[np.int32], ...]
+
+    @classmethod
+    def of(
+        cls, documents: Sequence[NDArray[np.int32]], prefix: int | None, vocabulary: int
+    ) -> "CorpusInMemory":
+        """The corpus of these documents, each of which has an entry at least."""
+        return cls(Path("/dev/null"), prefix, vocabulary, tuple(documents))
+
+    @cached_property
+    def tokens(self) -> NDArray[np.int32]:
+        """All tokens, in corpus order."""
+        return np.concatenate(self.documents)
+
+    @cached_property
+    def lengths(self) -> NDArray[np.int64]:
+        """Number of entries of each document; never 0."""
+        return np.array([len(tokens) - self.unpredicted for tokens in self.documents], np.int64)
+
+    @cached_property
+    def first_entries(self) -> NDArray[np.int64]:
+        """First entry of each document."""
+        return np.concatenate([[0], np.cumsum(self.lengths)[:-1]]).astype(np.int64)
 
 
 def _end_of(first: NDArray[np.int64], lengths: NDArray[np.int64]) -> int | None:
@@ -283,10 +308,10 @@ def _table(path: Path, schema: pa.Schema) -> pa.RecordBatch:
 
 def _row(path: Path, batch: pa.RecordBatch, number: int) -> dict[str, Any]:
     try:
-        found = batch.slice(number, 1)
+        one = batch.slice(number, 1)
         # Damaged offsets of a text column would lead out of the file.
-        found.validate(full=True)
-        row: dict[str, Any] = found.to_pylist()[0]
+        one.validate(full=True)
+        row: dict[str, Any] = one.to_pylist()[0]
     except (IndexError, pa.ArrowInvalid) as error:
         raise DamagedStore(f"{path} is damaged at row {number}: {error}") from error
     return row

@@ -4,6 +4,8 @@ Chunks are raw little-endian bytes, the last one padded to full size, so that a 
 mapped. A unit of extraction owns whole chunks, and one chunk is written by one actor.
 """
 
+import asyncio
+import contextlib
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -12,10 +14,11 @@ from typing import Any
 import numpy as np
 import zarr
 from numpy.typing import NDArray
-from zarr.storage import MemoryStore
+from zarr.abc.store import ByteRequest
+from zarr.core.buffer import Buffer, BufferPrototype
+from zarr.storage import LocalStore, MemoryStore
 
 from retomaton_dist.storage import files
-from retomaton_dist.storage.chunks import ChunkStore
 from retomaton_dist.storage.errors import BadInput, DamagedStore, StageMissing
 from retomaton_dist.storage.files import FileDigest
 from retomaton_dist.storage.pickling import PicklesFieldsOnly
@@ -88,13 +91,6 @@ def create(store: Path, shape: Shape) -> dict[str, FileDigest]:
     Chunks are not touched, so that repeating it over a datastore of the same shape changes nothing.
     """
     check_chunk_entries(shape.chunk_entries)
-    return {
-        f"{FOLDER}/{name}": files.write(store / FOLDER / name, document)
-        for name, document in _metadata(shape).items()
-    }
-
-
-def _metadata(shape: Shape) -> dict[str, bytes]:
     memory = MemoryStore()
     zarr.create_group(memory)
     for name, dtype in DTYPES.items():
@@ -109,20 +105,60 @@ def _metadata(shape: Shape) -> dict[str, bytes]:
             filters=None,
             fill_value=0,
         )
-    return {name: buffer.to_bytes() for name, buffer in memory._store_dict.items()}
+    return {
+        f"{FOLDER}/{name}": files.write(store / FOLDER / name, document.to_bytes())
+        for name, document in memory._store_dict.items()
+    }
 
 
 def write_chunk(
     store: Path, chunk: int, keys: Keys, values: Values, pointers: Pointers
 ) -> dict[str, FileDigest]:
     """Write one chunk of all three arrays durably; return the files, relative to the store."""
-    chunks = ChunkStore(store / FOLDER)
-    group = zarr.open_group(chunks, mode="r+")
+    group, written = zarr.open_group(store / FOLDER, mode="r"), {}
     for name, rows in (("keys", keys), ("values", values), ("pointers", pointers)):
-        array = _member(group, name).with_config({"write_empty_chunks": True})
-        first = chunk * array.chunks[0]
-        array[first : first + len(rows)] = rows
-    return {f"{FOLDER}/{key}": digest for key, digest in chunks.written.items()}
+        padded = np.zeros(_member(group, name).chunks, DTYPES[name])
+        padded[: len(rows)] = rows
+        path = f"{FOLDER}/{_chunk_path(name, chunk)}"
+        written[path] = files.write(store / path, padded)
+    return written
+
+
+def _chunk_path(name: str, chunk: int) -> str:
+    return f"{name}/c/{chunk}/0" if name == "keys" else f"{name}/c/{chunk}"
+
+
+class ChunkStore(LocalStore):
+    """A folder of Zarr arrays in which a missing chunk is damage: Zarr alone would read zeros."""
+
+    def get_sync(
+        self,
+        key: str,
+        *,
+        prototype: BufferPrototype | None = None,
+        byte_range: ByteRequest | None = None,
+    ) -> Buffer | None:
+        """Read a file as `LocalStore` does, unless it is a chunk that is missing, or a pipe."""
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            files.check_plain(self.root / key)
+        data = super().get_sync(key, prototype=prototype, byte_range=byte_range)
+        if data is None and "/c/" in key:
+            raise DamagedStore(
+                f"{self.root / key} is missing: the store is damaged; "
+                f"`retomaton verify {self.root.parent}` lists what else is"
+            )
+        return data
+
+    async def get(
+        self,
+        key: str,
+        prototype: BufferPrototype | None = None,
+        byte_range: ByteRequest | None = None,
+    ) -> Buffer | None:
+        """The same for readers that do not wait."""
+        return await asyncio.to_thread(
+            self.get_sync, key, prototype=prototype, byte_range=byte_range
+        )
 
 
 @dataclass(frozen=True)
@@ -172,8 +208,7 @@ class Datastore(PicklesFieldsOnly):
 
     def chunk_file(self, name: str, chunk: int) -> Path:
         """Where a chunk lies."""
-        place = self.folder / name / "c" / str(chunk)
-        return place / "0" if name == "keys" else place
+        return self.folder / _chunk_path(name, chunk)
 
     def _mapped(self, name: str) -> NDArray[Any]:
         size, chunk = self.shape.array(name)
@@ -193,28 +228,19 @@ class Datastore(PicklesFieldsOnly):
             array = self._array(name)
         except (OSError, KeyError, ValueError, TypeError) as error:
             raise DamagedStore(f"{self.folder / name}: no readable Zarr array ({error})") from error
-        found = (array.shape, array.chunks, array.dtype)
-        if found != expected:
+        actual = (array.shape, array.chunks, array.dtype)
+        if actual != expected:
             raise DamagedStore(
-                f"{self.folder / name}: shape, chunks and type are {found}, not {expected}; "
+                f"{self.folder / name}: shape, chunks and type are {actual}, not {expected}; "
                 f"the datastore is not the one its manifest describes"
             )
 
     def _check_chunks(self, name: str) -> None:
         _, chunk = self.shape.array(name)
         expected = int(np.prod(chunk)) * np.dtype(DTYPES[name]).itemsize
+        remedy = f"`retomaton verify {self.folder.parent}` lists what else is damaged"
         for number in range(self.shape.chunks):
-            check_size(self.chunk_file(name, number), expected)
-
-
-def check_size(path: Path, expected: int) -> None:
-    """Refuse a file that is missing or has another size than it was written with."""
-    try:
-        size = path.stat().st_size
-    except OSError as error:
-        raise DamagedStore(f"{path} is missing or unreadable: {error.strerror}") from error
-    if size != expected:
-        raise DamagedStore(f"{path} has {size:,} bytes instead of {expected:,}: truncated?")
+            files.check_size(self.chunk_file(name, number), expected, remedy)
 
 
 def _member(group: zarr.Group, name: str) -> "zarr.Array[Any]":

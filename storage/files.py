@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from retomaton_dist.storage.errors import WriteFailed
+from retomaton_dist.storage.errors import DamagedStore, WriteFailed
 
 TEMPORARY = ".tmp"
 READ_BLOCK = 1 << 20
@@ -37,7 +37,12 @@ _ADVICE = {
     errno.EPERM: "not permitted; choose another folder or change its permissions",
 }
 
-_fence: ContextVar[Callable[[], None] | None] = ContextVar("fence", default=None)
+
+def _no_fence() -> None:
+    """Let everything be written."""
+
+
+_fence: ContextVar[Callable[[], None]] = ContextVar("fence", default=_no_fence)
 
 
 @dataclass(frozen=True)
@@ -58,7 +63,7 @@ class DurableFile(io.RawIOBase):
         self._bytes = 0
 
     def writable(self) -> bool:
-        """Say yes, as files open for writing do."""
+        """Whether it can be written: always."""
         return True
 
     def write(self, data: Any) -> int:
@@ -99,8 +104,12 @@ def fenced(check: Callable[[], None]) -> Iterator[None]:
 
 def check_fence() -> None:
     """Call the check of the innermost `fenced` block, if there is one."""
-    if check := _fence.get():
-        check()
+    current_fence()()
+
+
+def current_fence() -> Callable[[], None]:
+    """The check of the innermost `fenced` block, to be taken to other threads and processes."""
+    return _fence.get()
 
 
 @contextlib.contextmanager
@@ -161,12 +170,24 @@ def digest_of(path: Path) -> FileDigest:
 def problem_of(path: Path, expected: FileDigest) -> str | None:
     """Read a file whole and say what is wrong with it; None if nothing is."""
     try:
-        found = digest_of(path)
+        actual = digest_of(path)
     except OSError as error:
         return f"cannot be read: {error.strerror}"
-    if found.bytes != expected.bytes:
-        return f"has {found.bytes:,} bytes instead of {expected.bytes:,}"
-    return None if found.digest == expected.digest else "its contents were altered"
+    if actual.bytes != expected.bytes:
+        return f"has {actual.bytes:,} bytes instead of {expected.bytes:,}"
+    return None if actual.digest == expected.digest else "its contents were altered"
+
+
+def check_size(path: Path, expected: int, remedy: str) -> None:
+    """Refuse a file that is missing or has another size than it was written with."""
+    try:
+        size = path.stat().st_size
+    except OSError as error:
+        raise DamagedStore(
+            f"{path} is missing or cannot be read ({error.strerror}); {remedy}"
+        ) from error
+    if size != expected:
+        raise DamagedStore(f"{path} has {size:,} bytes instead of {expected:,}; {remedy}")
 
 
 def make_folder(folder: Path) -> None:
@@ -179,8 +200,16 @@ def make_folder(folder: Path) -> None:
 
 def flush_folder(folder: Path) -> None:
     """Make renames and deletions in `folder` durable."""
-    descriptor = os.open(folder, os.O_RDONLY)
+    with opened(folder, os.O_RDONLY):
+        pass
+
+
+@contextlib.contextmanager
+def opened(path: Path, flags: int) -> Iterator[int]:
+    """The descriptor of an open file or folder, which is flushed to the disk after the block."""
+    descriptor = os.open(path, flags, 0o644)
     try:
+        yield descriptor
         os.fsync(descriptor)
     finally:
         os.close(descriptor)

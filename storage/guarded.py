@@ -50,8 +50,7 @@ class GuardedReader(PicklesFieldsOnly):
         """Keys of some entries; only the chunks that they lie in are checked."""
         for chunk in np.unique(entries // self.shape.chunk_entries).tolist():
             self._check_chunk("keys", chunk)
-        found: Keys = self.datastore.keys[entries]
-        return found
+        return np.asarray(self.datastore.keys[entries])
 
     def key_chunks(self, chunks: range) -> Iterator[tuple[int, Keys]]:
         """First entry and keys of each chunk, in order."""

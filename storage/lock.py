@@ -36,7 +36,7 @@ class HeldLock:
     def renew_token(self) -> None:
         """Shut out all workers that know the present token."""
         self.token = uuid.uuid4().hex
-        name = {
+        owner = {
             "token": self.token,
             "host": socket.gethostname(),
             "pid": os.getpid(),
@@ -44,17 +44,10 @@ class HeldLock:
             "since": time.strftime("%Y-%m-%d %H:%M:%S"),
         }
         with clear_errors(self.path):
-            length = os.pwrite(self.descriptor, json.dumps(name).encode(), 0)
+            length = os.pwrite(self.descriptor, json.dumps(owner).encode(), 0)
             os.ftruncate(self.descriptor, length)
             # Workers on other hosts read it through a network file system.
             os.fsync(self.descriptor)
-
-    def release(self) -> None:
-        """Set the lock free."""
-        # Removed while still held: whoever opened this file in between sees that it is gone.
-        with contextlib.suppress(FileNotFoundError):
-            self.path.unlink()
-        os.close(self.descriptor)
 
 
 @contextlib.contextmanager
@@ -66,7 +59,9 @@ def exclusive(folder: Path) -> Iterator[HeldLock]:
         held.renew_token()
         yield held
     finally:
-        held.release()
+        # Removed while still held: whoever opened this file in between sees that it is gone.
+        path.unlink(missing_ok=True)
+        os.close(held.descriptor)
 
 
 def owner(folder: Path) -> str | None:
@@ -80,7 +75,7 @@ def owner(folder: Path) -> str | None:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
-        return _describe(path)
+        return _owner_shown(path)
     except OSError as error:
         return f"an unknown process, if any (locks do not work here: {error.strerror})"
     else:
@@ -94,7 +89,7 @@ def check_held(folder: Path, token: str) -> None:
 
     A run that was killed leaves its token behind: its workers may go on until another run begins.
     """
-    if _name(folder / LOCK_NAME).get("token") != token:
+    if _read_owner(folder / LOCK_NAME).get("token") != token:
         raise StoreLocked(
             f"the run that this worker belongs to no longer holds {folder}, or is done with its "
             f"stage: nothing more is written"
@@ -107,12 +102,13 @@ def _acquire(path: Path) -> int:
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o644)
         try:
             _lock(path, descriptor)
-            there = _still_there(path, descriptor)
+            # Its owner may have removed it after it was opened here.
+            with contextlib.suppress(FileNotFoundError):
+                if os.path.samestat(path.stat(), os.fstat(descriptor)):
+                    return descriptor
         except BaseException:
             os.close(descriptor)
             raise
-        if there:
-            return descriptor
         os.close(descriptor)
 
 
@@ -121,7 +117,7 @@ def _lock(path: Path, descriptor: int) -> None:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         raise StoreLocked(
-            f"{path.parent} is being written by {_describe(path)}; wait for it or stop it"
+            f"{path.parent} is being written by {_owner_shown(path)}; wait for it or stop it"
         ) from None
     except OSError as error:
         raise WriteFailed(
@@ -130,26 +126,18 @@ def _lock(path: Path, descriptor: int) -> None:
         ) from error
 
 
-def _still_there(path: Path, descriptor: int) -> bool:
+def _owner_shown(path: Path) -> str:
     try:
-        return os.path.samestat(path.stat(), os.fstat(descriptor))
-    except FileNotFoundError:
-        return False
-
-
-def _describe(path: Path) -> str:
-    name = _name(path)
-    try:
-        return f"process {name['pid']} on {name['host']} ({name['command']}) since {name['since']}"
+        return "process {pid} on {host} ({command}) since {since}".format_map(_read_owner(path))
     except KeyError:
         return "another process"
 
 
-def _name(path: Path) -> dict[str, Any]:
+def _read_owner(path: Path) -> dict[str, Any]:
     """What the owner wrote about itself; empty if that cannot be read."""
     try:
         check_plain(path)
-        name = json.loads(path.read_bytes())
+        owner = json.loads(path.read_bytes())
     except (OSError, ValueError):
         return {}
-    return name if isinstance(name, dict) else {}
+    return owner if isinstance(owner, dict) else {}

@@ -1,18 +1,18 @@
 """The manifest, `store.json`: what a store was made from and how far each stage has come."""
 
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 from retomaton_dist.storage import canonical
 from retomaton_dist.storage.canonical import Json
-from retomaton_dist.storage.errors import ConfigMismatch, DamagedStore, NotAStore, StageMissing
+from retomaton_dist.storage.errors import ConfigMismatch, DamagedStore, NotAStore
 from retomaton_dist.storage.files import FileDigest, check_plain
-from retomaton_dist.storage.shaped import (
-    Known,
+from retomaton_dist.storage.json_rules import (
+    JsonObject,
     Rule,
-    check_present,
-    check_shape,
+    check_keys,
+    check_values,
     is_files,
     is_object,
     is_positive,
@@ -31,22 +31,16 @@ MOST_UNITS = 1 << 22
 
 # What to do instead of repeating a stage's settings.
 ELSEWHERE = "use another store"
-# Stages of which a store may have several, by --name.
-_NAMED = ("cluster", "index", "compile", "suffix", "ngram", "calibrate")
 
 _ABSENT = "(absent)"
 _REMEDY = "restore store.json from a copy, or build the store anew in another folder"
-
-
-def _is_units(value: Any) -> bool:
-    return is_whole(value) and value <= MOST_UNITS
 
 
 _STAGE: dict[str, Rule] = {
     "name": is_stage,
     "status": lambda value: value in ("running", "done"),
     "config": is_object,
-    "units": _is_units,
+    "units": lambda value: is_whole(value) and value <= MOST_UNITS,
     "attempt": is_whole,
     "digest": or_none(is_text),
     "bytes": is_whole,
@@ -109,24 +103,10 @@ class Manifest:
 
     stages: dict[str, Stage] = field(default_factory=dict)
 
-    def with_stage(self, name: str, stage: Stage) -> "Manifest":
-        """Return a manifest in which `name` stands as given."""
-        return replace(self, stages={**self.stages, name: stage})
-
-    def without_stage(self, name: str) -> "Manifest":
-        """Return a manifest in which `name` was never begun."""
-        return replace(self, stages={key: s for key, s in self.stages.items() if key != name})
-
-    def require(self, name: str, store: Path) -> Stage:
-        """Return a finished stage, or say which command finishes it."""
-        stage = self.stages.get(name)
-        if stage is None or not stage.done:
-            state = "is not finished" if stage else "has not been run"
-            command = name.split("/")[0]
-            raise StageMissing(
-                f"{store}: stage {name} {state}; run `retomaton {command} {store} ...` first"
-            )
-        return stage
+    def named(self, kind: str) -> dict[str, Stage]:
+        """The stages `kind/NAME`, of which a store may have several, by their own names."""
+        parts = ((name.partition("/"), stage) for name, stage in self.stages.items())
+        return {own: stage for (first, _, own), stage in parts if own and first == kind}
 
 
 def write(store: Path, manifest: Manifest) -> None:
@@ -163,15 +143,13 @@ def check_config(store: Path, name: str, stage: Stage, config: Json) -> None:
     """Refuse a config that is not the one the stage was begun with, naming each difference."""
     differences = list(_differences(stage.config, config))
     if differences:
+        kind, _, own = name.partition("/")
+        # Codecs have no --name: they are called after their settings.
+        otherwise = f"keep both: --name {own}-2" if own and kind != "codec" else ELSEWHERE
         raise ConfigMismatch(
             f"{store}: stage {name} was begun with other settings: {'; '.join(differences)}. "
-            f"Repeat the old settings, or {_otherwise(name)}"
+            f"Repeat the old settings, or {otherwise}"
         )
-
-
-def _otherwise(name: str) -> str:
-    kind, _, own = name.partition("/")
-    return f"keep both: --name {own}-2" if kind in _NAMED and own else ELSEWHERE
 
 
 def _check_format(path: Path, value: Json) -> None:
@@ -188,21 +166,21 @@ def _check_format(path: Path, value: Json) -> None:
 
 
 def _stage(path: Path, value: Any) -> tuple[str, Stage]:
-    """Name and stage; nothing that is not as a stage writes it is let in."""
+    """Check one stage as the manifest lists it; return its name and the stage."""
     given = {"attempt": 0, **value} if is_object(value) else value
-    check_shape(f"{path}: a stage", given, _STAGE)
-    kind = given["name"].split("/")[0]
+    check_keys(f"{path}: a stage", given, _STAGE)
     name = given.pop("name")
     for part, rules in (("facts", _FACTS), ("config", _CONFIG)):
-        check_present(f"{path}: {part} of stage {name}", given[part], rules.get(kind, {}))
-        given[part] = Known(given[part])
+        of_kind = rules.get(name.split("/")[0], {})
+        check_values(f"{path}: {part} of stage {name}", given[part], of_kind)
+        given[part] = JsonObject(given[part])
     listed = {key: FileDigest(**item) for key, item in given.pop("files").items()}
     return name, Stage(files=listed, **given)
 
 
 def _as_json(stage: Stage) -> Json:
     value = asdict(stage)
-    # Written only where it says something, so that stores of before it was known stay the same.
+    # Left out where it is 0, as in stores that were written before there were attempts.
     return value if stage.attempt else {key: value[key] for key in value if key != "attempt"}
 
 

@@ -10,22 +10,14 @@
 It is read together with the suffix index that it was made from.
 """
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from retomaton_dist.storage.automaton import id_type
-from retomaton_dist.storage.described import Kind
-from retomaton_dist.storage.files import FileDigest
-from retomaton_dist.storage.shaped import Rule, is_positive, is_whole
-
-FOLDER = "ngrams"
-DESCRIPTION = "ngrams.json"
-_KIND = Kind("an n-gram model", DESCRIPTION, "retomaton-ngrams", 1, "ngram")
+from retomaton_dist.storage.column_folder import FolderFormat
+from retomaton_dist.storage.json_rules import is_positive, is_whole
 
 # What is kept of a context: `node_key` of its first place and length; where its list begins; the
 # sum of its counts; how many of them are 1, 2, and more.
@@ -33,30 +25,20 @@ NODE = 6
 # Low bits of a node's key: the length of its context.
 DEPTH_BITS = 7
 MOST_TOKENS = (1 << DEPTH_BITS) - 1
-# Places: room is made for as many per look-up.
+# Places: every look-up has memory for as many.
 MOST_SCANNED = 1 << 16
 # Counts 1 to 4 are counted: discounts come from them.
 COUNTED = 4
 
 
 def _is_counted(value: Any) -> bool:
-    """Whether a value says of several lengths how many n-grams have the counts 1 to 4."""
-    return isinstance(value, list) and all(
-        isinstance(row, list) and len(row) == COUNTED and all(map(is_whole, row)) for row in value
+    """Whether a value says of each length of n-grams how many have the counts 1 to 4."""
+    return (
+        isinstance(value, list)
+        and 2 <= len(value) <= MOST_TOKENS
+        and all(isinstance(row, list) and len(row) == COUNTED for row in value)
+        and all(is_whole(count) for row in value for count in row)
     )
-
-
-_SHAPE: dict[str, Rule] = {
-    **dict.fromkeys(("entries", "vocabulary"), is_positive),
-    "scanned": lambda value: is_positive(value) and value <= MOST_SCANNED,
-    **dict.fromkeys(("nodes", "listed"), is_whole),
-    "counted": lambda value: _is_counted(value) and 2 <= len(value) <= MOST_TOKENS,
-}
-
-
-def folder_of(store: Path, name: str) -> Path:
-    """Where an n-gram model lies."""
-    return store / FOLDER / name
 
 
 @dataclass(frozen=True)
@@ -97,25 +79,18 @@ def place_columns(entries: int) -> dict[str, tuple[np.dtype[Any], int]]:
     }
 
 
-def write_description(
-    folder: Path, shape: NGramShape, listed: Mapping[str, FileDigest]
-) -> FileDigest:
-    """Write what `NGramFiles.open` checks the columns against."""
-    return _KIND.write(folder, asdict(shape), listed)
-
-
-@dataclass(frozen=True)
-class NGramFiles:
-    """Read access to an n-gram model's folder: memory-mapped, nothing loaded."""
-
-    folder: Path
-    shape: NGramShape
-
-    @classmethod
-    def open(cls, folder: Path) -> "NGramFiles":
-        """Open a folder; a missing, foreign, newer or truncated one is refused."""
-        return cls(folder, NGramShape(**_KIND.read(folder, _SHAPE)))
-
-    def column(self, name: str) -> NDArray[Any]:
-        """One column, mapped."""
-        return _KIND.column(self.folder, name, *self.shape.columns()[name])
+NGRAMS = FolderFormat(
+    what="an n-gram model",
+    folder="ngrams",
+    description="ngrams.json",
+    format="retomaton-ngrams",
+    version=1,
+    command="ngram",
+    make_shape=NGramShape,
+    rules={
+        **dict.fromkeys(("entries", "vocabulary"), is_positive),
+        "scanned": lambda value: is_positive(value) and value <= MOST_SCANNED,
+        **dict.fromkeys(("nodes", "listed"), is_whole),
+        "counted": _is_counted,
+    },
+)

@@ -8,8 +8,6 @@ import io
 import os
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +18,6 @@ from numpy.typing import NDArray
 from retomaton_dist.storage import files
 from retomaton_dist.storage.columns import LONG
 from retomaton_dist.storage.files import FileDigest
-from retomaton_dist.storage.pickling import PicklesFieldsOnly
 
 DIGEST_THREADS = 4
 # Bytes of a buffer's own that a column under construction has in memory.
@@ -50,38 +47,48 @@ class _Skeleton(io.RawIOBase):
         return len(view)
 
 
-@dataclass(frozen=True)
-class Part(PicklesFieldsOnly):
-    """One column under construction, in a file of its own that is named like the column."""
+class PartsWriter:
+    """Fills columns of a folder, in any order; when its `with` block ends well, all is durable."""
 
-    path: Path
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._bodies: dict[str, int] = {}
+        self._open: dict[str, int] = {}
 
-    def fill(self, first: int, blocks: Iterable[NDArray[Any]]) -> None:
-        """Write the numbers first.. of the column, block after block; durable on return.
+    def __enter__(self) -> "PartsWriter":
+        return self
 
-        A block is written before the next one is asked for, so they may share their memory.
-        """
-        with files.clear_errors(self.path):
-            descriptor = os.open(self.path, os.O_WRONLY)
-            try:
-                for block in blocks:
-                    files.write_at(descriptor, self._body + first * block.itemsize, block)
-                    first += block.size
-                os.fsync(descriptor)
-            finally:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        try:
+            with files.clear_errors(self._folder):
+                for descriptor in self._open.values() if kind is None else ():
+                    os.fsync(descriptor)
+        finally:
+            for descriptor in self._open.values():
                 os.close(descriptor)
+            self._open.clear()
 
-    @cached_property
-    def _body(self) -> int:
-        """Where the numbers begin in the file."""
-        whole = pa.memory_map(str(self.path)).read_buffer()
-        body = pa.ipc.open_file(pa.BufferReader(whole)).get_batch(0).column(0).buffers()[1]
-        return int(body.address - whole.address)
+    def write(self, name: str, first: int, block: NDArray[Any]) -> None:
+        """Write the numbers first.. of a column."""
+        path = part(self._folder, name)
+        with files.clear_errors(path):
+            if name not in self._open:
+                self._open[name] = os.open(path, os.O_WRONLY)
+            if name not in self._bodies:
+                self._bodies[name] = _body_of(path)
+            files.write_at(self._open[name], self._bodies[name] + first * block.itemsize, block)
 
 
-def part(folder: Path, name: str) -> Part:
-    """The column of this name among those that `preallocate` made in a folder."""
-    return Part(folder / f"{name}.arrow")
+def _body_of(path: Path) -> int:
+    """Where the numbers begin in a column's file."""
+    whole = pa.memory_map(str(path)).read_buffer()
+    body = pa.ipc.open_file(pa.BufferReader(whole)).get_batch(0).column(0).buffers()[1]
+    return int(body.address - whole.address)
+
+
+def part(folder: Path, name: str) -> Path:
+    """Where the column of this name lies among those that `preallocate` made in a folder."""
+    return folder / f"{name}.arrow"
 
 
 def preallocate(folder: Path, columns: Mapping[str, tuple[Any, int]]) -> None:
@@ -89,7 +96,7 @@ def preallocate(folder: Path, columns: Mapping[str, tuple[Any, int]]) -> None:
     with files.clear_errors(folder):
         files.make_folder(folder)
         for name, (dtype, length) in columns.items():
-            _make(part(folder, name).path, name, np.dtype(dtype), length)
+            _make(part(folder, name), name, np.dtype(dtype), length)
         files.flush_folder(folder)
 
 
@@ -98,8 +105,8 @@ def finish(folder: Path, target: Path, names: Iterable[str]) -> dict[str, FileDi
     paths = {name: target / f"{name}.arrow" for name in names}
     with files.clear_errors(target):
         for name, path in paths.items():
-            if part(folder, name).path.exists():
-                part(folder, name).path.replace(path)
+            if part(folder, name).exists():
+                part(folder, name).replace(path)
         if folder.exists():
             files.flush_folder(folder)
         files.flush_folder(target)

@@ -21,32 +21,34 @@ NAME = ".retomaton-probe-{}.tmp"
 
 
 @dataclass(frozen=True)
+class FolderSeen:
+    """What one process sees of a folder: bytes free, and what is wrong with it."""
+
+    free: int = 0
+    problem: str = ""
+
+
+@dataclass(frozen=True)
 class FolderProbe:
     """A file that its maker holds the lock of; its contents are its name."""
 
     path: Path
 
-    def seen(self) -> "FolderSeen":
+    def seen(self) -> FolderSeen:
         """Look at the folder and the file from wherever this is called."""
         folder = self.path.parent
         if not folder.is_dir():
             return FolderSeen(problem=f"{folder} is not there")
         try:
             free = shutil.disk_usage(folder).free
-            if not self._has_contents():
+            # A network file system may go on believing for seconds that there is no such file;
+            # opening the folder has it ask again.
+            os.listdir(folder)  # noqa: PTH208 - for its effect
+            if not self.path.exists() or self.path.read_text() != self.path.name:
                 return FolderSeen(free, f"{folder} is another folder there: it lacks {self.path}")
             return FolderSeen(free, self._lock_problem() or self._write_problem())
         except OSError as error:
             return FolderSeen(problem=f"{folder}: {error.strerror}")
-
-    def _has_contents(self) -> bool:
-        # A network file system may go on believing for seconds that there is no such file; opening
-        # the folder has it ask again.
-        os.listdir(self.path.parent)  # noqa: PTH208 - for its effect
-        try:
-            return self.path.read_text() == self.path.name
-        except FileNotFoundError:
-            return False
 
     def _lock_problem(self) -> str:
         with self.path.open("rb+") as file:
@@ -68,14 +70,6 @@ class FolderProbe:
         return ""
 
 
-@dataclass(frozen=True)
-class FolderSeen:
-    """What one process sees of a folder: bytes free, and what is wrong with it."""
-
-    free: int = 0
-    problem: str = ""
-
-
 @contextlib.contextmanager
 def probing(store: Path) -> Iterator[FolderProbe]:
     """Put a probe where a store is or would be, for the block."""
@@ -85,22 +79,16 @@ def probing(store: Path) -> Iterator[FolderProbe]:
     if not folder.is_dir():
         raise BadInput(f"{store}: there is neither such a store nor a folder for it")
     path = folder / NAME.format(secrets.token_hex(8))
-    with _held(path):
-        try:
-            yield FolderProbe(path)
-        finally:
-            path.unlink(missing_ok=True)
-
-
-@contextlib.contextmanager
-def _held(path: Path) -> Iterator[None]:
     with clear_errors(path):
         file = path.open("xb", buffering=0)
     with file:
-        with clear_errors(path):
-            file.write(path.name.encode())
-            os.fsync(file.fileno())
-        # Where there are no locks at all, whoever looks says so.
-        with contextlib.suppress(OSError):
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        yield
+        try:
+            with clear_errors(path):
+                file.write(path.name.encode())
+                os.fsync(file.fileno())
+            # Where there are no locks at all, whoever looks says so.
+            with contextlib.suppress(OSError):
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            yield FolderProbe(path)
+        finally:
+            path.unlink(missing_ok=True)

@@ -1,44 +1,50 @@
-"""Dropping what a store no longer needs: keys that automata have codes of, and whatever has a name.
+"""Deleting what a store no longer needs: its keys, or one of several parts, by name.
 
-A name is checked before it becomes a path. The manifest forgets a part before its files go: a
-killed run leaves files that nobody counts on, and the same command deletes what is left of them.
+A name is checked before it becomes a path. The manifest forgets a part before its files are
+deleted: after a kill nothing counts on the files that are left, and the same command deletes them.
 """
 
 import contextlib
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from retomaton_dist.storage import automaton, codec, datastore, lock, ngrams, states, suffixes
+from retomaton_dist.storage import codec, datastore, lock
 from retomaton_dist.storage.errors import BadInput
+from retomaton_dist.storage.json_rules import is_name
 from retomaton_dist.storage.manifest import MANIFEST_NAME, Manifest
-from retomaton_dist.storage.shaped import is_name
 from retomaton_dist.storage.store import EVALUATIONS, StoreWriter
 
 STAGE = "prune"
 KEYS = f"{datastore.FOLDER}/keys/c/"
-CALIBRATIONS, CALIBRATE = "calibrations", "calibrate/"
-CODEC = "codec/"
-# What a store has several of, by name: the stage that makes it, and the folder where it lies.
-# What is made from others comes before them.
-PARTS = {
-    "calibration": (CALIBRATE, CALIBRATIONS),
-    "automaton": ("compile/", automaton.FOLDER),
-    "states": ("cluster/", states.FOLDER),
-    "index": ("index/", "index"),
-    "ngrams": ("ngram/", ngrams.FOLDER),
-    "suffixes": ("suffix/", suffixes.FOLDER),
-}
 
 
-def prune_keys(writer: StoreWriter) -> int:
-    """Delete the keys for good; return how many bytes that set free."""
-    automata = _without_keys(writer.manifest)
+@dataclass(frozen=True)
+class NamedPart:
+    """What a store may have several of: what messages call one, its stage, and its folder."""
+
+    what: str
+    stage: str
+    folder: str
+
+
+def prune_keys(writer: StoreWriter, codecs: Sequence[str]) -> int:
+    """Delete the keys for good; return how many bytes that set free.
+
+    `codecs` are those whose automata need no keys; one such automaton must be finished.
+    """
+    automata = [
+        name
+        for name, stage in writer.manifest.named("compile").items()
+        if stage.done and stage.config["codec"] in codecs
+    ]
     if not automata:
         raise BadInput(
-            f"{writer.path}: no automaton with pq codes is finished, so the keys are still needed; "
-            f"run `retomaton compile {writer.path} --codec pq` first"
+            f"{writer.path}: no automaton with {' or '.join(codecs)} codes is finished, so the "
+            f"keys are still needed; run `retomaton compile {writer.path} --codec {codecs[0]}` "
+            f"first"
         )
     chunks = writer.path / KEYS
     freed = _size(chunks)
@@ -49,34 +55,28 @@ def prune_keys(writer: StoreWriter) -> int:
     return freed
 
 
-def prune_part(writer: StoreWriter, kind: str, name: str) -> int:
+def prune_part(writer: StoreWriter, part: NamedPart, name: str) -> int:
     """Delete a part, so that its name is free; return how many bytes that set free.
 
     Refused as long as another part was made from it. A codec goes with the last automaton that
     has it, unless the keys are gone: it could not be made again.
     """
-    prefix, folder = PARTS[kind]
-    known = [
-        stage.removeprefix(prefix) for stage in writer.manifest.stages if stage.startswith(prefix)
-    ]
-    place = writer.path / folder / name
-    if not is_name(name) or (name not in known and not place.is_dir()):
+    folder, known = writer.path / part.folder / name, writer.manifest.named(part.stage)
+    if not is_name(name) or (name not in known and not folder.is_dir()):
         raise BadInput(
-            f"{writer.path} has no {kind} {name!r}; there is {', '.join(known) or 'none'}"
+            f"{writer.path} has no {part.what} {name!r}; there is {', '.join(known) or 'none'}"
         )
-    users = _users(writer.manifest, f"{prefix}{name}")
-    if users:
+    stage, freed = f"{part.stage}/{name}", 0
+    if users := _users(writer.manifest, stage):
         raise BadInput(
-            f"{writer.path}: {kind} {name!r} is needed by {', '.join(users)}; prune that first"
+            f"{writer.path}: {part.what} {name!r} is needed by {', '.join(users)}; prune that first"
         )
-    freed = 0
-    if kind == "automaton" and STAGE not in writer.manifest.stages:
+    if STAGE not in writer.manifest.stages:
         # First, so that a killed run can be repeated: as long as the automaton is there, it is.
-        for stage in list(writer.manifest.stages):
-            if stage.startswith(CODEC) and _users(writer.manifest, stage) == [f"{prefix}{name}"]:
-                own = stage.removeprefix(CODEC)
-                freed += _drop(writer, stage, codec.folder_of(writer.path, own))
-    return freed + _drop(writer, f"{prefix}{name}", place)
+        for own in list(writer.manifest.named("codec")):
+            if _users(writer.manifest, f"codec/{own}") == [stage]:
+                freed += _drop(writer, f"codec/{own}", writer.path / codec.FOLDER / own)
+    return freed + _drop(writer, stage, folder)
 
 
 def prune_evaluation(store: Path, name: str) -> int:
@@ -119,14 +119,6 @@ def _values(config: Any) -> Iterator[Any]:
             yield from _values(item)
     else:
         yield config
-
-
-def _without_keys(manifest: Manifest) -> list[str]:
-    return [
-        name.removeprefix("compile/")
-        for name, stage in manifest.stages.items()
-        if name.startswith("compile/") and stage.done and stage.config["codec"] == "pq"
-    ]
 
 
 def _size(folder: Path) -> int:

@@ -18,10 +18,10 @@ from retomaton_dist.storage import canonical, files
 from retomaton_dist.storage.canonical import Json
 from retomaton_dist.storage.errors import BadInput, DamagedStore
 from retomaton_dist.storage.files import FileDigest
-from retomaton_dist.storage.shaped import (
-    Known,
+from retomaton_dist.storage.json_rules import (
+    JsonObject,
     Rule,
-    check_shape,
+    check_keys,
     is_files,
     is_object,
     is_stage,
@@ -73,8 +73,8 @@ def write(store: Path, stage: str, record: Record) -> None:
 
 def finished(store: Path, stage: str, attempt: int = 0) -> set[int]:
     """Numbers of the units that are done in this attempt, from one listing."""
-    found = (_NAME.fullmatch(path.name) for path in _listed(store, stage))
-    return {int(match[1]) for match in found if match and int(match[2] or 0) == attempt}
+    matches = (_NAME.fullmatch(path.name) for path in _listed(store, stage))
+    return {int(match[1]) for match in matches if match and int(match[2] or 0) == attempt}
 
 
 def exists(store: Path, stage: str, unit: int, attempt: int = 0) -> bool:
@@ -94,12 +94,12 @@ def read(store: Path, stage: str, unit: int, config_hash: str, attempt: int = 0)
         ) from None
     except OSError as error:
         raise DamagedStore(f"{path} cannot be read: {error.strerror}; {remedy}") from error
-    check_shape(str(path), value, _RECORD)
+    check_keys(str(path), value, _RECORD)
     bound = value["unit"], value["config_hash"], value["attempt"]
     if bound != (unit, config_hash, attempt):
         raise DamagedStore(f"{path} belongs to another unit or other settings; {remedy}")
     listed = {name: FileDigest(**item) for name, item in value["files"].items()}
-    return Record(unit, config_hash, listed, Known(value["facts"]), attempt)
+    return Record(unit, config_hash, listed, JsonObject(value["facts"]), attempt)
 
 
 def remove(store: Path, stage: str, unit: int, attempt: int = 0) -> None:

@@ -38,7 +38,8 @@ def map_rows(
             f"whose pages have {mmap.PAGESIZE}; build the store with larger --chunk-entries"
         )
     size = max(1, len(paths)) * chunk_bytes
-    reserved = mmap.mmap(-1, size, mmap.MAP_PRIVATE | _no_reserve(), mmap.PROT_READ)
+    flags = mmap.MAP_PRIVATE | getattr(mmap, "MAP_NORESERVE", 0)
+    reserved = mmap.mmap(-1, size, flags, mmap.PROT_READ)
     base = np.frombuffer(reserved, np.uint8).ctypes.data
     for number, path in enumerate(paths):
         _map_at(base + number * chunk_bytes, chunk_bytes, path)
@@ -48,22 +49,19 @@ def map_rows(
 def _map_at(address: int, size: int, path: Path) -> None:
     descriptor = os.open(path, os.O_RDONLY)
     try:
-        found = _libc_mmap(address, size, mmap.PROT_READ, mmap.MAP_SHARED | _MAP_FIXED, descriptor)
+        flags = mmap.MAP_SHARED | _MAP_FIXED
+        mapped = _libc_mmap()(address, size, mmap.PROT_READ, flags, descriptor, 0)
     finally:
         os.close(descriptor)
-    if found != address:
+    if mapped != address:
         raise StoreError(
             f"cannot map {path}: {os.strerror(ctypes.get_errno())}; if the store has very many "
             f"chunks, raise the limit: sysctl vm.max_map_count=262144"
         )
 
 
-def _libc_mmap(address: int, size: int, protection: int, flags: int, descriptor: int) -> int:
-    return int(_function()(address, size, protection, flags, descriptor, 0) or 0)
-
-
 @cache
-def _function() -> Any:
+def _libc_mmap() -> Any:
     function = ctypes.CDLL(None, use_errno=True).mmap
     function.restype = ctypes.c_void_p
     function.argtypes = [
@@ -75,7 +73,3 @@ def _function() -> Any:
         ctypes.c_long,
     ]
     return function
-
-
-def _no_reserve() -> int:
-    return getattr(mmap, "MAP_NORESERVE", 0)

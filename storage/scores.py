@@ -2,9 +2,8 @@
 
 import contextlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
@@ -16,7 +15,7 @@ from retomaton_dist.storage import files
 from retomaton_dist.storage.canonical import Json
 from retomaton_dist.storage.errors import DamagedStore
 from retomaton_dist.storage.files import FileDigest
-from retomaton_dist.storage.shaped import Known, Rule, check_present, is_number, is_text
+from retomaton_dist.storage.json_rules import JsonObject, Rule, check_values, is_number, is_text
 
 _FACTS = b"retomaton"
 _SHAPE: dict[str, Rule] = {
@@ -50,13 +49,8 @@ class ScoreWriter:
             self._opened.callback(self._writer.close)
         self._writer.write_table(table)
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._opened.__exit__(kind, error, trace)
+    def __exit__(self, *error: Any) -> None:
+        self._opened.__exit__(*error)
 
     @property
     def result(self) -> FileDigest:
@@ -66,34 +60,42 @@ class ScoreWriter:
 
 def read_facts(path: Path) -> Json:
     """What the writer was told about the file."""
-    with _clear_damage(path):
-        files.check_plain(path)
-        metadata = parquet.read_schema(path).metadata or {}
-        found = json.loads(metadata[_FACTS])
-        if not isinstance(found, dict):
+    with _opened(path):
+        facts = json.loads((parquet.read_schema(path).metadata or {})[_FACTS])
+        if not isinstance(facts, dict):
             raise ValueError("its facts are none")
-    check_present(str(path), found, _SHAPE)
-    return Known(found)
+    check_values(str(path), facts, _SHAPE)
+    return JsonObject(facts)
 
 
 def column_names(path: Path) -> list[str]:
     """Names of a file's columns."""
-    with _clear_damage(path):
-        files.check_plain(path)
+    with _opened(path):
         return list(parquet.read_schema(path).names)
 
 
 def read_columns(paths: Sequence[Path], names: Sequence[str]) -> dict[str, NDArray[Any]]:
     """Columns of several files, one file after the other; no other column is read."""
-    parts = [_read(path, names) for path in paths]
+    parts = []
+    for path in paths:
+        with _opened(path):
+            table = parquet.read_table(path, columns=list(names), partitioning=None)
+            parts.append({name: _unwrap(table.column(name)) for name in names})
     return {name: np.concatenate([part[name] for part in parts]) for name in names}
 
 
-def _read(path: Path, names: Sequence[str]) -> dict[str, NDArray[Any]]:
-    with _clear_damage(path):
+@contextlib.contextmanager
+def _opened(path: Path) -> Iterator[None]:
+    """Turn what Parquet says about a broken file, in the block, into one line."""
+    try:
         files.check_plain(path)
-        table = parquet.read_table(path, columns=list(names), partitioning=None)
-        return {name: _unwrap(table.column(name)) for name in names}
+        yield
+    except (OSError, KeyError, ValueError, pa.ArrowException) as error:
+        first, *_ = [*str(error).splitlines(), ""]
+        raise DamagedStore(
+            f"{path} is missing or no whole file of scores: {first}; delete its folder and "
+            f"evaluate again"
+        ) from error
 
 
 def _wrap(column: NDArray[Any]) -> pa.Array:
@@ -113,21 +115,3 @@ def _unwrap(column: pa.ChunkedArray) -> NDArray[Any]:
         chunk.flatten().to_numpy(zero_copy_only=False).reshape(-1, width) for chunk in column.chunks
     )
     return np.concatenate([np.empty((0, width), column.type.value_type.to_pandas_dtype()), *parts])
-
-
-class _clear_damage:  # noqa: N801 - used as a block
-    """Turn what Parquet says about a broken file into one line."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, OSError | KeyError | ValueError | pa.ArrowException):
-            first, *_ = [*str(error).splitlines(), ""]
-            raise DamagedStore(
-                f"{self._path} is missing or no whole file of scores: {first}; delete its folder "
-                f"and evaluate again"
-            ) from error

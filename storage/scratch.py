@@ -32,29 +32,20 @@ class ScratchArray:
         return int(np.dtype(self.dtype).itemsize) * self.shape[0] * self.shape[1]
 
     def make(self) -> None:
-        """Be there at full size: a hole, to be filled. What was written before stays."""
+        """Make the file at full size, a hole to be filled; what was written before stays."""
         with files.clear_errors(self.path):
             files.make_folder(self.path.parent)
-            descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT, 0o644)
-            try:
+            with files.opened(self.path, os.O_WRONLY | os.O_CREAT) as descriptor:
                 os.ftruncate(descriptor, self.bytes)
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
             files.flush_folder(self.path.parent)
 
     def write(self, runs: Iterable[tuple[int, NDArray[Any]]]) -> None:
         """Write runs of rows, each given by its first row; durable on return."""
         width = np.dtype(self.dtype).itemsize * self.shape[1]
-        with files.clear_errors(self.path):
-            descriptor = os.open(self.path, os.O_WRONLY)
-            try:
-                for first, rows in runs:
-                    assert rows.dtype == self.dtype, "rows of another type"
-                    files.write_at(descriptor, first * width, rows)
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
+        with files.clear_errors(self.path), files.opened(self.path, os.O_WRONLY) as descriptor:
+            for first, rows in runs:
+                assert rows.dtype == self.dtype, "rows of another type"
+                files.write_at(descriptor, first * width, rows)
 
     def map(self) -> NDArray[Any]:
         """Map the array; pages are shared by all processes of a node."""
@@ -70,8 +61,8 @@ class ScratchArray:
 def mapped_zeros(folder: Path, name: str, dtype: Any, length: int) -> NDArray[Any]:
     """An array of zeros in a file of its own, which replaces one that a killed run left.
 
-    Whoever owns the folder removes it. The disk has room for all of it, or it is refused: a page
-    that finds no room later would kill the process.
+    Whoever owns the folder removes it. Disk space is taken for all of it, or it is refused: a page
+    that finds the disk full later would kill the process.
     """
     path, kind = folder / f"{name}.scratch", np.dtype(dtype)
     if not length:
@@ -79,13 +70,11 @@ def mapped_zeros(folder: Path, name: str, dtype: Any, length: int) -> NDArray[An
     with files.clear_errors(path):
         files.make_folder(folder)
         path.unlink(missing_ok=True)
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o644)
         try:
-            os.posix_fallocate(descriptor, 0, length * kind.itemsize)
+            with files.opened(path, os.O_RDWR | os.O_CREAT | os.O_EXCL) as descriptor:
+                os.posix_fallocate(descriptor, 0, length * kind.itemsize)
         except OSError:
             path.unlink(missing_ok=True)
             raise
-        finally:
-            os.close(descriptor)
     # A plain array, which kernels take for what it is.
     return np.memmap(path, kind, mode="r+", shape=(length,)).view(np.ndarray)

@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from retomaton_dist.storage import columns
+from retomaton_dist.storage.column_folder import map_column
 from retomaton_dist.storage.datastore import Datastore
-from retomaton_dist.storage.errors import DamagedStore
 from retomaton_dist.storage.files import FileDigest
 from retomaton_dist.storage.pickling import PicklesFieldsOnly
 
@@ -37,28 +37,22 @@ def folder_of(store: Path, name: str) -> Path:
 
 def write_part(store: Path, name: str, unit: int, states: StateNumbers) -> dict[str, FileDigest]:
     """Write the states of one unit's entries; return the file, relative to the store."""
-    return _written(store, _part(store, name, unit), "state", states)
+    return _write(store, _part(store, name, unit), {"state": states})
 
 
 def write_column(
     store: Path, name: str, column: str, values: NDArray[Any]
 ) -> dict[str, FileDigest]:
     """Write one column of a clustering; return the file, relative to the store."""
-    return _written(store, folder_of(store, name) / f"{column}.arrow", column, values)
-
-
-def write_states(store: Path, name: str, numbers: StateNumbers) -> dict[str, FileDigest]:
-    """Write the state of every entry at once."""
-    return _written(store, folder_of(store, name) / "state_of_entry.arrow", "state", numbers)
+    return _write(store, folder_of(store, name) / f"{column}.arrow", {column: values})
 
 
 def write_neighbours(
     store: Path, name: str, unit: int, near: NDArray[np.int64]
 ) -> dict[str, FileDigest]:
     """Write the neighbours of one unit's entries, one column per rank; -1 where there is none."""
-    path = _part(store, name, unit)
     ranks = {f"near{rank}": column for rank, column in enumerate(near.T)}
-    return {path.relative_to(store).as_posix(): columns.write_columns(path, ranks)}
+    return _write(store, _part(store, name, unit), ranks)
 
 
 def read_neighbours(
@@ -66,8 +60,8 @@ def read_neighbours(
 ) -> NDArray[np.int64]:
     """Some rows of the neighbours that `write_neighbours` wrote, [entries of the unit, ranks]."""
     names = {f"near{rank}": np.int64 for rank in range(ranks)}
-    found = columns.map_columns(_part(store, name, unit), names)
-    return np.stack([found[rank][rows] for rank in names], axis=1)
+    mapped = columns.map_columns(_part(store, name, unit), names)
+    return np.stack([mapped[rank][rows] for rank in names], axis=1)
 
 
 def merge_parts(store: Path, name: str, units: int) -> dict[str, FileDigest]:
@@ -107,14 +101,14 @@ class States(PicklesFieldsOnly):
         entries = self.datastore.shape.entries
         if self.algorithm == "none":
             return np.arange(entries, dtype=STATE_TYPE)
-        return self._column("state_of_entry", "state", STATE_TYPE, entries)
+        return map_column(self.folder / "state_of_entry.arrow", "state", STATE_TYPE, entries)
 
     @cached_property
     def sizes(self) -> NDArray[np.int64]:
         """Number of members of every state."""
         if self.algorithm == "none":
             return np.ones(self.count, np.int64)
-        return self._column("sizes", "sizes", np.int64, self.count)
+        return self._column("sizes", np.int64, self.count)
 
     @cached_property
     def centroids(self) -> NDArray[Any]:
@@ -122,24 +116,19 @@ class States(PicklesFieldsOnly):
         if self.algorithm == "none":
             return self.datastore.keys
         if self.algorithm == "greedy":
-            chosen = self._column("representatives", "representatives", np.int64, self.count)
-            representatives: NDArray[Any] = self.datastore.keys[chosen]
-            return representatives
+            chosen = self._column("representatives", np.int64, self.count)
+            return np.asarray(self.datastore.keys[chosen])
         width = self.datastore.shape.dimension
-        flat = self._column("centroids", "centroids", np.float32, self.count * width)
+        flat = self._column("centroids", np.float32, self.count * width)
         return flat.reshape(self.count, width)
 
-    def _column(self, file: str, column: str, dtype: type, length: int) -> NDArray[Any]:
-        path = self.folder / f"{file}.arrow"
-        found = columns.map_columns(path, {column: dtype})[column]
-        if len(found) != length:
-            raise DamagedStore(f"{path} has {len(found):,} numbers instead of {length:,}")
-        return found
+    def _column(self, name: str, dtype: type, length: int) -> NDArray[Any]:
+        return map_column(self.folder / f"{name}.arrow", name, dtype, length)
 
 
 def _part(store: Path, name: str, unit: int) -> Path:
     return parts_of(store, name) / f"unit-{unit:05d}.arrow"
 
 
-def _written(store: Path, path: Path, column: str, values: NDArray[Any]) -> dict[str, FileDigest]:
-    return {path.relative_to(store).as_posix(): columns.write_columns(path, {column: values})}
+def _write(store: Path, path: Path, named: dict[str, NDArray[Any]]) -> dict[str, FileDigest]:
+    return {path.relative_to(store).as_posix(): columns.write_columns(path, named)}

@@ -10,7 +10,7 @@ from retomaton_dist.storage import canonical, files, lock, manifest, records, st
 from retomaton_dist.storage.canonical import Json
 from retomaton_dist.storage.corpus import Corpus
 from retomaton_dist.storage.datastore import Datastore, Shape
-from retomaton_dist.storage.errors import BadInput, DamagedStore, NotAStore
+from retomaton_dist.storage.errors import BadInput, DamagedStore, NotAStore, StageMissing
 from retomaton_dist.storage.files import FileDigest
 from retomaton_dist.storage.lock import HeldLock
 from retomaton_dist.storage.manifest import MOST_UNITS, Manifest, Stage
@@ -43,7 +43,12 @@ class Store:
 
     def stage(self, name: str) -> Stage:
         """Return a finished stage, or raise `StageMissing` with the command that finishes it."""
-        return self.manifest.require(name, self.path)
+        stage = self.manifest.stages.get(name)
+        if stage is None or not stage.done:
+            state = "is not finished" if stage else "has not been run"
+            command = f"retomaton {name.split('/')[0]} {self.path} ..."
+            raise StageMissing(f"{self.path}: stage {name} {state}; run `{command}` first")
+        return stage
 
     def units(self, name: str) -> set[int]:
         """Units of a stage that are done, or that must be there because the stage is done."""
@@ -57,6 +62,14 @@ class Store:
         stage = self.manifest.stages[name]
         return records.read(self.path, name, unit, stage.config_hash, stage.attempt)
 
+    def files_of(self, name: str) -> dict[str, FileDigest]:
+        """All files of a stage, those of its units included."""
+        stage = self.manifest.stages[name]
+        listed = dict(stage.files)
+        for unit in range(stage.units):
+            listed |= self.record(name, unit).files
+        return listed
+
     def corpus(self) -> Corpus:
         """The tokenised corpus."""
         facts = self.stage("tokenize").facts
@@ -68,14 +81,9 @@ class Store:
         folder = states.folder_of(self.path, name)
         return States(folder, stage.config["algorithm"], stage.facts["states"], self.datastore())
 
-    def clusterings(self) -> list[str]:
-        """Names of the clusterings that are done."""
-        stages = self.manifest.stages.items()
-        return [
-            name.removeprefix("cluster/")
-            for name, stage in stages
-            if name.startswith("cluster/") and stage.done
-        ]
+    def finished(self, kind: str) -> list[str]:
+        """Names of the finished stages `kind/NAME`, the newest last."""
+        return [name for name, stage in self.manifest.named(kind).items() if stage.done]
 
     def is_done(self, name: str) -> bool:
         """Whether a stage is finished."""
@@ -99,6 +107,11 @@ class StoreWriter:
         self.path, self.lock = path, held
         self.manifest = manifest.read(path)
 
+    @property
+    def store(self) -> Store:
+        """The store as it is now."""
+        return Store(self.path, self.manifest)
+
     def begin(
         self,
         name: str,
@@ -115,52 +128,58 @@ class StoreWriter:
         is another attempt, and what workers of a killed run still declare done does not count.
         A finished stage whose records were altered is begun again.
         """
-        stage = known = self.manifest.stages.get(name)
         if units > MOST_UNITS:
             raise BadInput(
                 f"stage {name} has {units:,} units, {MOST_UNITS:,} are the most; use larger ones"
             )
-        if stage is None:
-            stage = Stage("running", config, units, made_with=dict(made_with))
-            self._commit(name, stage)
-        manifest.check_config(self.path, name, stage, config)
+        first_time = name not in self.manifest.stages
+        if first_time:
+            self._commit(name, Stage("running", config, units, made_with=dict(made_with)))
+        manifest.check_config(self.path, name, self.manifest.stages[name], config)
         self.recheck(name)
         stage = self.manifest.stages[name]
         if stage.done and not stage.units:
-            # Left behind if `finish_merged` was killed before it could forget them itself.
+            # Left behind if `finish` was killed before it could forget them itself.
             records.discard(self.path, name)
         if stage.done:
             return set()
         done = records.finished(self.path, name, stage.attempt)
-        if merges and known and not done:
+        if merges and not first_time and not done:
             self._commit(name, replace(stage, attempt=stage.attempt + 1))
             records.discard_others(self.path, name, stage.attempt + 1)
         return set(range(units)) - done
 
-    def record(self, name: str, unit: int) -> Record:
-        """The completion record of a unit of a stage."""
-        return Store(self.path, self.manifest).record(name, unit)
+    def finish(
+        self, name: str, files: Mapping[str, FileDigest], facts: Json, *, merges: bool = False
+    ) -> Stage:
+        """Declare a stage done that wrote `files` as a whole, besides what its units wrote.
 
-    def finish(self, name: str, stage_files: Mapping[str, FileDigest], facts: Json) -> Stage:
-        """Declare a stage done. Its units' records stay and count towards its digest."""
-        stage = self.manifest.stages[name]
-        everything = self._with_units(name, stage_files)
-        done = self._commit_done(name, stage, dict(stage_files), everything, facts)
-        records.discard_others(self.path, name, stage.attempt)
-        return done
-
-    def finish_merged(self, name: str, stage_files: Mapping[str, FileDigest], facts: Json) -> Stage:
-        """Declare done a stage whose units were merged into `stage_files`: forget its records."""
-        stage = replace(self.manifest.stages[name], units=0, attempt=0)
-        done = self._commit_done(name, stage, dict(stage_files), dict(stage_files), facts)
-        records.discard(self.path, name)
+        The units' records stay and count towards the stage's digest; with `merges`, `files` hold
+        what the units wrote, and their records are forgotten.
+        """
+        stage = replace(self.manifest.stages[name], files=dict(files))
+        if merges:
+            stage = replace(stage, units=0, attempt=0)
+        everything = Store(self.path, Manifest({name: stage})).files_of(name)
+        done = replace(
+            stage,
+            status="done",
+            digest=digest_of_files(everything),
+            bytes=sum(item.bytes for item in everything.values()),
+            facts=facts,
+        )
+        self._commit(name, done)
+        if merges:
+            records.discard(self.path, name)
+        else:
+            records.discard_others(self.path, name, stage.attempt)
         return done
 
     def abandon(self, name: str) -> None:
         """Undo a stage that cannot be finished: forget its units and that it was begun."""
         records.discard(self.path, name)
         if name in self.manifest.stages:
-            self._write(self.manifest.without_stage(name))
+            self._commit(name, None)
 
     def forget(self, name: str, unit: int | None) -> None:
         """Have a unit, or what the stage wrote as a whole, done anew by the stage's next run.
@@ -183,7 +202,7 @@ class StoreWriter:
         if not stage.done or not stage.units:
             return
         unreadable = [unit for unit in range(stage.units) if not self._is_readable(name, unit)]
-        if not unreadable and digest_of_files(self._with_units(name, stage.files)) == stage.digest:
+        if not unreadable and digest_of_files(self.store.files_of(name)) == stage.digest:
             return
         for unit in unreadable or range(stage.units):
             records.remove(self.path, name, unit, stage.attempt)
@@ -191,43 +210,15 @@ class StoreWriter:
 
     def _is_readable(self, name: str, unit: int) -> bool:
         try:
-            self.record(name, unit)
+            self.store.record(name, unit)
         except DamagedStore:
             return False
         return True
 
-    def _with_units(
-        self, name: str, stage_files: Mapping[str, FileDigest]
-    ) -> dict[str, FileDigest]:
-        """The files of a stage as a whole, and those of all its units."""
-        listed = dict(stage_files)
-        for unit in range(self.manifest.stages[name].units):
-            listed.update(self.record(name, unit).files)
-        return listed
-
-    def _commit_done(
-        self,
-        name: str,
-        stage: Stage,
-        stage_files: dict[str, FileDigest],
-        everything: dict[str, FileDigest],
-        facts: Json,
-    ) -> Stage:
-        done = replace(
-            stage,
-            status="done",
-            digest=digest_of_files(everything),
-            bytes=sum(item.bytes for item in everything.values()),
-            files=stage_files,
-            facts=facts,
-        )
-        self._commit(name, done)
-        return done
-
-    def _commit(self, name: str, stage: Stage) -> None:
-        self._write(self.manifest.with_stage(name, stage))
-
-    def _write(self, changed: Manifest) -> None:
+    def _commit(self, name: str, stage: Stage | None) -> None:
+        """Replace the manifest by one with this stage, or without it."""
+        stages = {**self.manifest.stages, name: stage}
+        changed = Manifest({key: item for key, item in stages.items() if item is not None})
         manifest.write(self.path, changed)
         self.manifest = changed
 
@@ -280,14 +271,11 @@ def _check_free(folder: Path) -> None:
         return
     except NotADirectoryError:
         raise NotAStore(f"{folder} is a file, not a store; choose another name") from None
-    if manifest.MANIFEST_NAME not in names and not all(map(_is_debris, names)):
+    others = {name for name in names - {lock.LOCK_NAME} if not name.endswith(files.TEMPORARY)}
+    if manifest.MANIFEST_NAME not in names and others:
         raise NotAStore(
             f"{folder} is a folder with other things in it, not a store; choose another name"
         )
-
-
-def _is_debris(name: str) -> bool:
-    return name == lock.LOCK_NAME or name.endswith(files.TEMPORARY)
 
 
 def _remove_manifest(folder: Path) -> None:
@@ -316,8 +304,8 @@ def _remove_temporaries(folder: Path) -> None:
 def _below(folder: Path, *, top: bool = True) -> "Iterator[os.DirEntry[str]]":
     """All that lies in a store, but for what has writers of its own: evaluations, other stores."""
     try:
-        with os.scandir(folder) as found:
-            listed = list(found)
+        with os.scandir(folder) as entries:
+            listed = list(entries)
     except FileNotFoundError:
         # A worker that outlived its run may tidy up after itself.
         return

@@ -9,33 +9,17 @@
 first token where that has no entry. The folder needs nothing outside itself.
 """
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from retomaton_dist.storage.automaton import id_type
-from retomaton_dist.storage.described import Kind
-from retomaton_dist.storage.files import FileDigest
-from retomaton_dist.storage.shaped import Rule, is_positive
+from retomaton_dist.storage.column_folder import FolderFormat
+from retomaton_dist.storage.json_rules import is_positive
 
-FOLDER = "suffixes"
-DESCRIPTION = "suffixes.json"
-_KIND = Kind("a suffix index", DESCRIPTION, "retomaton-suffixes", 1, "suffix")
-
-_SHAPE: dict[str, Rule] = dict.fromkeys(("entries", "vocabulary"), is_positive) | {
-    "longest": lambda value: is_positive(value) and value <= MOST_TOKENS
-}
-# Of context: room is made for as many per look-up.
+# Of context: every look-up has memory for as many.
 MOST_TOKENS = 1 << 16
-
-
-def folder_of(store: Path, name: str) -> Path:
-    """Where a suffix index lies."""
-    return store / FOLDER / name
 
 
 @dataclass(frozen=True)
@@ -56,25 +40,16 @@ class SuffixShape:
         }
 
 
-def write_description(
-    folder: Path, shape: SuffixShape, listed: Mapping[str, FileDigest]
-) -> FileDigest:
-    """Write what `SuffixFiles.open` checks the columns against."""
-    return _KIND.write(folder, asdict(shape), listed)
-
-
-@dataclass(frozen=True)
-class SuffixFiles:
-    """Read access to a suffix index's folder: memory-mapped, nothing loaded."""
-
-    folder: Path
-    shape: SuffixShape
-
-    @classmethod
-    def open(cls, folder: Path) -> "SuffixFiles":
-        """Open a folder; a missing, foreign, newer or truncated one is refused."""
-        return cls(folder, SuffixShape(**_KIND.read(folder, _SHAPE)))
-
-    def column(self, name: str) -> NDArray[Any]:
-        """One column, mapped."""
-        return _KIND.column(self.folder, name, *self.shape.columns()[name])
+SUFFIXES = FolderFormat(
+    what="a suffix index",
+    folder="suffixes",
+    description="suffixes.json",
+    format="retomaton-suffixes",
+    version=1,
+    command="suffix",
+    make_shape=SuffixShape,
+    rules={
+        **dict.fromkeys(("entries", "vocabulary"), is_positive),
+        "longest": lambda value: is_positive(value) and value <= MOST_TOKENS,
+    },
+)

@@ -69,20 +69,24 @@ def problem_of(path: Path, expected: FileDigest) -> str | None:
 
 
 def problems_of(group: str, listed: Mapping[Path, FileDigest]) -> dict[Path, str]:
-    """What is wrong with files of one group, several read at once; what this machine knows counts.
+    """What is wrong with files of one group, several read at once.
 
-    `group` is a name for all of them, such as the path of their folder.
+    `group` is a name for all of them, such as the path of their folder. What processes of this
+    machine and user have found out about the group counts, and one at a time looks.
     """
     if all(_is_verified(path, expected) for path, expected in listed.items()):
         return {}
-    with _machine_cache(group) as shared:
-        _CACHE.update(shared)
+    folder = cache_folder()
+    shared = folder and folder / f"{hashlib.sha256(os.fsencode(group)).hexdigest()[:32]}.json"
+    with _taking_turns(shared) if shared else contextlib.nullcontext():
+        if shared:
+            _CACHE.update(_read(shared))
         with ThreadPoolExecutor(THREADS) as pool:
-            found = dict(zip(listed, pool.map(problem_of, listed, listed.values()), strict=True))
-        names = [str(path.absolute()) for path in listed]
-        shared.clear()
-        shared.update({name: _CACHE[name] for name in names if name in _CACHE})
-    return {path: problem for path, problem in found.items() if problem is not None}
+            problems = list(pool.map(problem_of, listed, listed.values()))
+        if shared:
+            names = [str(path.absolute()) for path in listed]
+            _write(shared, {name: _CACHE[name] for name in names if name in _CACHE})
+    return {path: problem for path, problem in zip(listed, problems, strict=True) if problem}
 
 
 def _is_verified(path: Path, expected: FileDigest) -> bool:
@@ -92,32 +96,10 @@ def _is_verified(path: Path, expected: FileDigest) -> bool:
 
 def _stamp(path: Path) -> Stamp | None:
     try:
-        found = path.stat()
+        now = path.stat()
     except OSError:
         return None
-    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
-
-
-@contextlib.contextmanager
-def _machine_cache(group: str) -> Iterator[dict[str, FileVerified]]:
-    """What processes of this machine and user know of a group of files; one at a time looks.
-
-    It only saves time: where there is no such folder, or it is not ours alone, nothing is lost.
-    """
-    folder = cache_folder()
-    if folder is None:
-        yield {}
-        return
-    path = folder / f"{hashlib.sha256(os.fsencode(group)).hexdigest()[:32]}.json"
-    with _taking_turns(path):
-        shared = _read(path)
-        yield shared
-        with contextlib.suppress(OSError):
-            temporary = path.with_suffix(f".{os.getpid()}")
-            listed = {name: astuple(entry) for name, entry in shared.items()}
-            temporary.write_text(json.dumps(listed))
-            temporary.replace(path)
-            _forget_oldest(folder)
+    return now.st_dev, now.st_ino, now.st_size, now.st_mtime_ns, now.st_ctime_ns
 
 
 def cache_folder() -> Path | None:
@@ -125,10 +107,10 @@ def cache_folder() -> Path | None:
     folder = Path(tempfile.gettempdir()) / f"retomaton-verified-{os.geteuid()}"
     try:
         folder.mkdir(mode=0o700, exist_ok=True)
-        found = folder.lstat()
+        status = folder.lstat()
     except OSError:
         return None
-    private = found.st_uid == os.geteuid() and not found.st_mode & 0o077
+    private = status.st_uid == os.geteuid() and not status.st_mode & 0o077
     return folder if private and not folder.is_symlink() else None
 
 
@@ -159,8 +141,13 @@ def _read(path: Path) -> dict[str, FileVerified]:
         return {}
 
 
-def _forget_oldest(folder: Path) -> None:
-    known = sorted(folder.glob("*.json"), key=lambda path: path.stat().st_mtime, reverse=True)
-    for path in known[KEPT:]:
-        path.unlink(missing_ok=True)
-        path.with_suffix(".lock").unlink(missing_ok=True)
+def _write(path: Path, known: Mapping[str, FileVerified]) -> None:
+    # It only saves time: where it cannot be written, nothing is lost.
+    with contextlib.suppress(OSError):
+        temporary = path.with_suffix(f".{os.getpid()}")
+        temporary.write_text(json.dumps({name: astuple(entry) for name, entry in known.items()}))
+        temporary.replace(path)
+        by_age = sorted(path.parent.glob("*.json"), key=lambda item: item.stat().st_mtime)
+        for oldest in by_age[:-KEPT]:
+            oldest.unlink(missing_ok=True)
+            oldest.with_suffix(".lock").unlink(missing_ok=True)

@@ -6,13 +6,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from retomaton_dist.storage import corpus, files, lock, manifest, records
 from retomaton_dist.storage.corpus import Corpus
-from retomaton_dist.storage.datastore import Datastore
 from retomaton_dist.storage.errors import StoreError
 from retomaton_dist.storage.files import FileDigest
-from retomaton_dist.storage.manifest import Stage
 from retomaton_dist.storage.prune import KEYS, STAGE
 from retomaton_dist.storage.store import EVALUATIONS, Store, digest_of_files, writing
 from retomaton_dist.storage.windows import Windows
@@ -46,7 +45,7 @@ class Checked:
 
 
 @dataclass(frozen=True)
-class _Owned:
+class _OwnedFile:
     path: str
     expected: FileDigest
     stage: str
@@ -58,14 +57,16 @@ def verify(store: Store, progress: Callable[[int], None] = lambda _: None) -> Ch
 
     Ranges and pointers are looked at only where all bytes are sound.
     """
-    owned: list[_Owned] = []
+    owned: list[_OwnedFile] = []
     findings: list[Finding] = []
-    for name, stage in store.manifest.stages.items():
-        found = list(_inventory(store, name, stage))
-        owned += [item for item in found if isinstance(item, _Owned) and _kept(store, item.path)]
-        findings += [item for item in found if isinstance(item, Finding)]
+    for name in store.manifest.stages:
+        listed, problems = _inventory(store, name)
+        owned += listed
+        findings += problems
+    if STAGE in store.manifest.stages:
+        owned = [item for item in owned if not item.path.startswith(KEYS)]
     findings += _damaged_files(store.path, owned, progress)
-    if not findings:
+    if not findings and store.is_done("extract"):
         units = {item.path: item.unit for item in owned}
         findings += [replace(item, unit=units.get(item.path)) for item in _wrong_contents(store)]
     total = sum(item.expected.bytes for item in owned)
@@ -88,33 +89,27 @@ def repair(path: str | Path, checked: Checked) -> None:
             writer.forget(stage, unit)
 
 
-def _inventory(store: Store, name: str, stage: Stage) -> Iterator[_Owned | Finding]:
-    listed = [_Owned(path, expected, name, None) for path, expected in stage.files.items()]
-    sound = True
+def _inventory(store: Store, name: str) -> tuple[list[_OwnedFile], list[Finding]]:
+    """The files of a stage and of its units, and what is wrong with the units' records."""
+    stage = store.manifest.stages[name]
+    listed = [_OwnedFile(path, expected, name, None) for path, expected in stage.files.items()]
+    findings = []
     for unit in sorted(store.units(name)):
         try:
             record = store.record(name, unit)
         except StoreError as error:
-            sound = False
-            yield Finding(_record(store, name, unit), str(error), name, unit)
+            findings.append(Finding(_record_path(store, name, unit), str(error), name, unit))
         else:
-            listed += [_Owned(path, digest, name, unit) for path, digest in record.files.items()]
-    yield from listed
-    if stage.done and sound and _digest(listed) != stage.digest:
+            listed += [_OwnedFile(path, item, name, unit) for path, item in record.files.items()]
+    digest = digest_of_files({item.path: item.expected for item in listed})
+    if stage.done and not findings and digest != stage.digest:
         problem = "its records do not add up to its digest in the manifest"
-        yield Finding(f"{records.FOLDER}/{name}", problem, name)
-
-
-def _kept(store: Store, path: str) -> bool:
-    return STAGE not in store.manifest.stages or not path.startswith(KEYS)
-
-
-def _digest(listed: list[_Owned]) -> str:
-    return digest_of_files({item.path: item.expected for item in listed})
+        findings.append(Finding(f"{records.FOLDER}/{name}", problem, name))
+    return listed, findings
 
 
 def _damaged_files(
-    root: Path, owned: list[_Owned], progress: Callable[[int], None]
+    root: Path, owned: list[_OwnedFile], progress: Callable[[int], None]
 ) -> Iterator[Finding]:
     with ThreadPoolExecutor(THREADS) as pool:
         problems = pool.map(lambda item: files.problem_of(root / item.path, item.expected), owned)
@@ -125,83 +120,71 @@ def _damaged_files(
 
 
 def _wrong_contents(store: Store) -> Iterator[Finding]:
-    stages = store.manifest.stages
-    if not ("extract" in stages and stages["extract"].done):
-        return
-    try:
-        yield from check_entries(store.corpus(), store.datastore())
-    except StoreError as error:
-        yield Finding("datastore.zarr", str(error), "extract")
-
-
-def check_entries(words: Corpus, datastore: Datastore) -> Iterator[Finding]:
     """Check every value and pointer: in range, same document, -1 exactly at ends.
 
     The findings name files; which unit wrote a file is for its record to say.
     """
-    if words.entries != datastore.shape.entries:
-        problem = (
-            f"documents of {words.entries:,} entries, datastore of {datastore.shape.entries:,}"
-        )
-        yield Finding(corpus.DOCUMENTS, problem, "tokenize")
-        return
-    values, pointers = (Windows(datastore, name) for name in ("values", "pointers"))
-    for chunk in range(datastore.shape.chunks):
-        for first, last in _blocks(*datastore.shape.chunk_range(chunk)):
-            yield from _wrong_values(words, values, first, last)
-            yield from _wrong_pointers(words, pointers, first, last)
+    try:
+        tokenised, datastore = store.corpus(), store.datastore()
+        if tokenised.entries != datastore.shape.entries:
+            problem = f"documents of {tokenised.entries:,} entries, datastore of "
+            problem += f"{datastore.shape.entries:,}"
+            yield Finding(corpus.DOCUMENTS, problem, "tokenize")
+            return
+        values, pointers = (Windows(datastore, name) for name in ("values", "pointers"))
+        for chunk in range(datastore.shape.chunks):
+            # In blocks: the size of a chunk is the user's.
+            begin, end = datastore.shape.chunk_range(chunk)
+            for first in range(begin, end, BLOCK_ENTRIES):
+                last = min(first + BLOCK_ENTRIES, end)
+                yield from _wrong_values(tokenised, values, first, last)
+                yield from _wrong_pointers(tokenised, pointers, first, last)
+    except StoreError as error:
+        yield Finding("datastore.zarr", str(error), "extract")
 
 
-def _blocks(first: int, last: int) -> Iterator[tuple[int, int]]:
-    """Parts of a chunk: its size is the user's."""
-    starts = range(first, last, BLOCK_ENTRIES)
-    return ((start, min(start + BLOCK_ENTRIES, last)) for start in starts)
-
-
-def _wrong_values(words: Corpus, array: Windows, first: int, last: int) -> Iterator[Finding]:
+def _wrong_values(tokenised: Corpus, array: Windows, first: int, last: int) -> Iterator[Finding]:
     values = array[first:last]
-    inside = (values >= 0) & (values < words.vocabulary)
-    sound = inside & (values == words.values(first, last))
-    if not sound.all():
-        entry = first + int(np.argmin(sound))
-        problem = f"entry {entry} has value {values[entry - first]}, which is not its token"
-        yield _finding(words, array, entry, problem)
+    inside = (values >= 0) & (values < tokenised.vocabulary)
+    sound = inside & (values == tokenised.values(first, last))
+    yield from _first_wrong(array, first, sound, "has value {}, which is not its token")
 
 
-def _wrong_pointers(words: Corpus, array: Windows, first: int, last: int) -> Iterator[Finding]:
-    pointers = array[first:last]
+def _wrong_pointers(tokenised: Corpus, array: Windows, first: int, last: int) -> Iterator[Finding]:
+    pointers, firsts = array[first:last], tokenised.first_entries
     entries = np.arange(first, last)
-    document = np.searchsorted(words.first_entries, entries, side="right") - 1
-    end = entries == words.first_entries[document] + words.lengths[document] - 1
-    target = np.searchsorted(words.first_entries, pointers, side="right") - 1
-    inside = (pointers >= 0) & (pointers < words.entries) & (target == document)
+    document = np.searchsorted(firsts, entries, side="right") - 1
+    end = entries == firsts[document] + tokenised.lengths[document] - 1
+    target = np.searchsorted(firsts, pointers, side="right") - 1
+    inside = (pointers >= 0) & (pointers < tokenised.entries) & (target == document)
     sound = np.where(end, pointers == -1, inside)
+    yield from _first_wrong(array, first, sound, "points to {}, out of its document")
+
+
+def _first_wrong(
+    array: Windows, first: int, sound: NDArray[np.bool_], problem: str
+) -> Iterator[Finding]:
     if not sound.all():
-        entry = first + int(np.argmin(sound))
-        problem = f"entry {entry} points to {pointers[entry - first]}, out of its document"
-        yield _finding(words, array, entry, problem)
-
-
-def _finding(words: Corpus, array: Windows, entry: int, problem: str) -> Finding:
-    chunk = entry // array.datastore.shape.chunk_entries
-    path = array.datastore.chunk_file(array.name, chunk).relative_to(words.store).as_posix()
-    return Finding(path, problem, "extract")
+        entry, datastore = first + int(np.argmin(sound)), array.datastore
+        path = datastore.chunk_file(array.name, entry // datastore.shape.chunk_entries)
+        inside = path.relative_to(datastore.folder.parent).as_posix()
+        number = array[entry : entry + 1][0]
+        yield Finding(inside, f"entry {entry} {problem.format(number)}", "extract")
 
 
 def _leftovers(store: Store, owned: set[str]) -> list[str]:
     listed = {
-        _record(store, name, unit) for name in store.manifest.stages for unit in store.units(name)
+        _record_path(store, name, unit)
+        for name in store.manifest.stages
+        for unit in store.units(name)
     }
     known = owned | listed | {manifest.MANIFEST_NAME, lock.LOCK_NAME}
-    names = {path.relative_to(store.path).as_posix() for path in _files_below(store.path)}
+    paths = (path for path in store.path.rglob("*") if path.is_file())
+    names = {path.relative_to(store.path).as_posix() for path in paths}
     # Evaluations are stores of their own, each with its manifest.
     return sorted(name for name in names - known if not name.startswith(f"{EVALUATIONS}/"))
 
 
-def _record(store: Store, stage: str, unit: int) -> str:
+def _record_path(store: Store, stage: str, unit: int) -> str:
     name = records.name_of(unit, store.manifest.stages[stage].attempt)
     return f"{records.FOLDER}/{stage}/{name}"
-
-
-def _files_below(folder: Path) -> Iterator[Path]:
-    return (path for path in folder.rglob("*") if path.is_file())

@@ -4,7 +4,6 @@ A map per chunk and array is more than a process may have if it opens two large 
 are looked up at random and stay mapped; these two are read in order, and need only a window.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -36,42 +35,35 @@ class Windows(PicklesFieldsOnly):
     def __getitem__(self, wanted: slice | NDArray[Any]) -> NDArray[Any]:
         """Numbers of the reader's own: of entries start..stop-1, or of the ascending ones given."""
         if isinstance(wanted, slice):
-            return self._stretch(wanted.start, wanted.stop)
-        found = np.empty(len(wanted), self._kind)
-        for window, part in self._cut(wanted):
-            found[part] = self._mapped(window)[wanted[part] - window * self._entries]
-        return found
+            return self._between(wanted.start, wanted.stop)
+        numbers, size, done = np.empty(len(wanted), self._kind), self._entries, 0
+        while done < len(wanted):
+            window = int(wanted[done]) // size
+            end = np.array(min((window + 1) * size, len(self)), wanted.dtype)
+            part = slice(done, done + int(np.searchsorted(wanted[done:], end)))
+            numbers[part] = self._mapped(window)[wanted[part] - window * size]
+            done = part.stop
+        return numbers
 
-    def _stretch(self, first: int, last: int) -> NDArray[Any]:
-        found = np.empty(last - first, self._kind)
-        for window in range(first // self._entries, -(-last // self._entries)):
-            begin = window * self._entries
-            part = self._mapped(window)[max(first - begin, 0) : last - begin]
-            place = max(begin - first, 0)
-            found[place : place + len(part)] = part
-        return found
-
-    def _cut(self, entries: NDArray[Any]) -> Iterator[tuple[int, slice]]:
-        """Windows, and which of the entries lie in each."""
-        done = 0
-        while done < len(entries):
-            window = int(entries[done]) // self._entries
-            end = min((window + 1) * self._entries, len(self))
-            upto = done + int(np.searchsorted(entries[done:], np.array(end, entries.dtype)))
-            yield window, slice(done, upto)
-            done = upto
+    def _between(self, first: int, last: int) -> NDArray[Any]:
+        size = self._entries
+        parts = [
+            self._mapped(window)[max(first - window * size, 0) : last - window * size].copy()
+            for window in range(first // size, -(-last // size))
+        ]
+        return np.concatenate([np.empty(0, self._kind), *parts])
 
     def _mapped(self, window: int) -> NDArray[Any]:
-        found = self._held.get(window)
-        if found is None:
+        if window not in self._held:
             shape = self.datastore.shape
             chunks = range(shape.chunks)[window * self.chunks :][: self.chunks]
             first, last = shape.entry_range(chunks)
             paths = [self.datastore.chunk_file(self.name, chunk) for chunk in chunks]
-            found = map_rows(paths, self._kind, (shape.chunk_entries,), (last - first,))
             self._held.clear()
-            self._held[window] = found
-        return found
+            self._held[window] = map_rows(
+                paths, self._kind, (shape.chunk_entries,), (last - first,)
+            )
+        return self._held[window]
 
     @cached_property
     def _held(self) -> dict[int, NDArray[Any]]:

@@ -22,7 +22,7 @@ class TokensByDocument:
         """The tokens first..last-1 of a corpus, prefixes too; documents at the ends are cut."""
         numbers = range(document_at(corpus, first), document_at(corpus, last - 1) + 1)
         chosen = np.arange(numbers.start, numbers.stop)
-        firsts = corpus.first_entries[numbers.start : numbers.stop] + corpus.lead * chosen
+        firsts = corpus.first_entries[numbers.start : numbers.stop] + corpus.unpredicted * chosen
         bounds = np.append(np.maximum(firsts, first), last) - first
         return cls(corpus.tokens[first:last], bounds)
 
@@ -30,8 +30,8 @@ class TokensByDocument:
     def of_documents(cls, corpus: Corpus, numbers: Sequence[int]) -> "TokensByDocument":
         """All tokens of some documents of a corpus, which take up memory."""
         chosen = np.asarray(numbers, np.int64)
-        firsts = corpus.first_entries[chosen] + corpus.lead * chosen
-        lasts = firsts + corpus.lengths[chosen] + corpus.lead
+        firsts = corpus.first_entries[chosen] + corpus.unpredicted * chosen
+        lasts = firsts + corpus.lengths[chosen] + corpus.unpredicted
         parts = [corpus.tokens[a:b] for a, b in zip(firsts, lasts, strict=True)]
         bounds = np.concatenate([[0], np.cumsum(lasts - firsts)]).astype(np.int64)
         return cls(np.concatenate([np.empty(0, np.int32), *parts]), bounds)

@@ -74,7 +74,7 @@ class SoughtDocuments:
         met = np.zeros(len(self._hashes), np.bool_)
         for begin in range(first, last, BLOCK_DOCUMENTS):
             numbers = np.arange(begin, min(begin + BLOCK_DOCUMENTS, last))
-            lengths = corpus.lengths[numbers[0] : numbers[-1] + 1] + corpus.lead
+            lengths = corpus.lengths[numbers[0] : numbers[-1] + 1] + corpus.unpredicted
             # No other can be the same; nor are they longer than what is looked for.
             likely = np.isin(lengths, self._lengths)
             for group in _groups(numbers[likely], lengths[likely]):

@@ -74,7 +74,7 @@ def _longest_at(passage: NDArray[np.int32], place: int, corpus: Corpus, begin: i
     tokens, start = corpus.tokens, corpus.first_token(number)
     if place and begin > start and passage[place - 1] == tokens[begin - 1]:
         return None
-    end = start + corpus.lead + int(corpus.lengths[number])
+    end = start + corpus.unpredicted + int(corpus.lengths[number])
     theirs = tokens[begin : min(end, begin + len(passage) - place)]
     differ = np.flatnonzero(theirs != passage[place : place + len(theirs)])
     return Match(place, begin, int(differ[0]) if len(differ) else len(theirs))
@@ -98,7 +98,7 @@ def longest_passage(
     run = int(captured.lengths.argmax())
     row, length = int(captured.firsts[run]), int(captured.lengths[run])
     number = int(scores.document[row])
-    first = text.first_token(number) + text.lead + int(scores.position[row])
+    first = text.first_token(number) + text.unpredicted + int(scores.position[row])
     inside = np.minimum(matched[row : row + length], np.arange(1, length + 1))
     shared = int(inside.max())
     passage = text.tokens[first : first + length]
@@ -112,7 +112,7 @@ def longest_passage(
 
 def _source(corpus: Corpus, match: Match, decode: Decode) -> Json:
     number = document_at(corpus, match.in_corpus)
-    entry = match.in_corpus - corpus.lead * (number + 1)
+    entry = match.in_corpus - corpus.unpredicted * (number + 1)
     return {
         **_stretch(corpus, number, match.in_corpus, match.length, decode),
         "tokens": match.length,
@@ -125,7 +125,7 @@ def _source(corpus: Corpus, match: Match, decode: Decode) -> Json:
 def _stretch(corpus: Corpus, number: int, first: int, length: int, decode: Decode) -> Json:
     """Some tokens of a document with their surroundings and their place in the source."""
     begin = corpus.first_token(number)
-    end = begin + corpus.lead + int(corpus.lengths[number])
+    end = begin + corpus.unpredicted + int(corpus.lengths[number])
     last = first + length
     parts = {
         "before": (max(begin, first - CONTEXT), first),

@@ -11,7 +11,7 @@ from retomaton_dist.registry import load
 from retomaton_dist.settings.stages import declared
 from retomaton_dist.storage import lock
 from retomaton_dist.storage.canonical import Json
-from retomaton_dist.storage.manifest import MANIFEST_NAME, VERSION, Stage
+from retomaton_dist.storage.manifest import MANIFEST_NAME, VERSION
 from retomaton_dist.storage.store import Store
 
 # Of the column of stages.
@@ -19,6 +19,8 @@ NARROWEST = 16
 # Times the average size that makes a state worth a warning: where there are few states, all of them
 # have several percent.
 GIANT = 10
+# Facts of `tokenize` about the corpus.
+CORPUS = ("sources", "source_bytes", "first_source")
 # Of what is no stage of a build by itself.
 _FOLDERS = {"codec": "codecs", "calibrate": "calibrations"}
 
@@ -52,7 +54,7 @@ def _described(store: Store) -> Json:
         "documents": tokenize.get("documents"),
         "tokens": tokenize.get("tokens"),
         "skipped_documents": tokenize.get("skipped"),
-        "corpus": _corpus(tokenize),
+        "corpus": {name: tokenize[name] for name in CORPUS} if tokenize else None,
         "model": extract.get("model"),
         "architecture": extract.get("architecture"),
         "lm": extract.get("lm", {}).get("name"),
@@ -61,11 +63,6 @@ def _described(store: Store) -> Json:
         "bytes": _bytes(store),
         "stages": {name: _stage(store, name) for name in store.manifest.stages},
     }
-
-
-def _corpus(facts: Json) -> Json | None:
-    names = ("sources", "source_bytes", "first_source")
-    return {name: facts[name] for name in names} if facts else None
 
 
 def _stage(store: Store, name: str) -> Json:
@@ -90,8 +87,11 @@ def _bytes(store: Store) -> Json:
         known = declared(name)
         folder = "/".join([known.folder if known else _FOLDERS.get(kind, kind), *rest])
         parts[folder] = stage.bytes if stage.done else _size(store.path / folder)
-    if "extract" in store.manifest.stages:
-        parts |= _arrays(store.manifest.stages["extract"])
+    if store.is_done("extract"):
+        facts = store.stage("extract").facts
+        rows, width = facts["entries"], facts["dimension"]
+        sizes = {"keys": 2 * rows * width, "values": 4 * rows, "pointers": 8 * rows}
+        parts |= {f"datastore.zarr/{name}": size for name, size in sizes.items()}
     if "prune" in store.manifest.stages:
         parts["datastore.zarr"] -= parts["datastore.zarr/keys"]
         parts["datastore.zarr/keys"] = 0
@@ -99,24 +99,13 @@ def _bytes(store: Store) -> Json:
     return {**parts, "total": sum(top)}
 
 
-def _arrays(stage: Stage) -> Json:
-    if not stage.done:
-        return {}
-    rows, width = stage.facts["entries"], stage.facts["dimension"]
-    sizes = {"keys": 2 * rows * width, "values": 4 * rows, "pointers": 8 * rows}
-    return {f"datastore.zarr/{name}": size for name, size in sizes.items()}
-
-
 def _size(folder: Path) -> int:
-    return sum(_file_size(path) for path in folder.rglob("*"))
-
-
-def _file_size(path: Path) -> int:
-    try:
-        return path.stat().st_size if path.is_file() else 0
-    except FileNotFoundError:
-        # A writer is at work: its temporary files come and go.
-        return 0
+    """Bytes of the files in a folder; those of a writer at work come and go."""
+    total = 0
+    for path in folder.rglob("*"):
+        with contextlib.suppress(FileNotFoundError):
+            total += path.stat().st_size if path.is_file() else 0
+    return total
 
 
 def as_text(facts: Json) -> str:
@@ -128,13 +117,15 @@ def as_text(facts: Json) -> str:
 def _shown(facts: Json) -> str:
     lines = [str(facts["path"]), *_headline(facts), ""]
     width = max([NARROWEST, *map(len, facts["stages"])])
-    lines += [_stage_line(f"{name:<{width}}", stage) for name, stage in facts["stages"].items()]
-    lines += [""] + [
-        f"{_section(name, stage)}\n"
-        for name, stage in facts["stages"].items()
-        if _section(name, stage)
-    ]
-    lines += [*(f"  {_human(size):>10}  {part}" for part, size in facts["bytes"].items())]
+    for name, stage in facts["stages"].items():
+        if stage["status"] == "done":
+            state = f"done     {stage['digest'][:16]}{_about(name, stage['facts'])}"
+        else:
+            state = f"running  {stage['units_done']:,} of {stage['units']:,} units"
+        lines.append(f"  {name:<{width}} {state}")
+    sections = [_section(name, stage) for name, stage in facts["stages"].items()]
+    lines += ["", *(f"{section}\n" for section in sections if section)]
+    lines += [f"  {_human(size):>10}  {part}" for part, size in facts["bytes"].items()]
     return "\n".join(lines)
 
 
@@ -157,12 +148,6 @@ def _headline(facts: Json) -> list[str]:
         "writer": facts["writer"] and f"being written by {facts['writer']}",
     }
     return [f"  {name:<10} {value}" for name, value in rows.items() if value]
-
-
-def _stage_line(name: str, stage: Json) -> str:
-    if stage["status"] == "done":
-        return f"  {name} done     {stage['digest'][:16]}{_about(name, stage['facts'])}"
-    return f"  {name} running  {stage['units_done']:,} of {stage['units']:,} units"
 
 
 def stage_as_text(store: Store, name: str) -> str:

@@ -1,11 +1,12 @@
-"""Evaluating a store on a text, and looking at what came of it."""
+"""Calibrating a store, evaluating it on a text, and looking at what came of it."""
 
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from retomaton_dist.analysis.analyse import Analysis
+from retomaton_dist.api.store import StoreReader
 from retomaton_dist.errors import NotAStore
+from retomaton_dist.evaluation.calibrate import calibrate_store
 from retomaton_dist.evaluation.duplicates import read_duplicates
 from retomaton_dist.evaluation.overlap import CorpusOverlap
 from retomaton_dist.evaluation.results import AS_CALIBRATED, Evaluation, measure_evaluation
@@ -13,12 +14,32 @@ from retomaton_dist.evaluation.run import run_evaluation
 from retomaton_dist.evaluation.shortlist import Shortlist
 from retomaton_dist.report.write import write_report
 from retomaton_dist.runtime.progress import say
-from retomaton_dist.settings import EvaluateSettings, ReportSettings, WalkSettings, WorkerSettings
-from retomaton_dist.settings.parsing import split_keywords, walk_settings
+from retomaton_dist.runtime.session import Session
+from retomaton_dist.settings import (
+    CalibrateSettings,
+    EvaluateSettings,
+    ReportSettings,
+    WalkSettings,
+    WorkerSettings,
+)
+from retomaton_dist.settings.parsing import split_keywords
 from retomaton_dist.storage import canonical
 from retomaton_dist.storage.store import Store
 
 ANALYSIS = "analysis.json"
+
+
+def calibrate(store: str | Path, **settings: Any) -> StoreReader:
+    """Calibrate methods on held-out text, or do what is missing of it.
+
+    Keywords are the flags of `retomaton calibrate`; `on` is needed. `rd.load` and
+    `rd.evaluate(..., calibration=...)` use what is found.
+    """
+    groups = (CalibrateSettings, WalkSettings, WorkerSettings)
+    chosen, walk, workers = split_keywords(groups, settings)
+    with Session(workers) as session:
+        calibrate_store(store, chosen, walk, session)
+    return StoreReader.open(store)
 
 
 def evaluate(store: str | Path, **settings: Any) -> Evaluation:
@@ -28,16 +49,7 @@ def evaluate(store: str | Path, **settings: Any) -> Evaluation:
     `lambda_` and `knn_temperature` are given. The evaluation's `rows` are the points of all curves.
     """
     groups = (EvaluateSettings, WalkSettings, WorkerSettings)
-    chosen, walk, workers = split_keywords(groups, settings)
-    given = {name: settings[name] for name in asdict(walk) if name in settings}
-    return run_evaluate(store, chosen, walk_settings(chosen.preset, given), workers)
-
-
-def run_evaluate(
-    store: str | Path, settings: EvaluateSettings, walk: WalkSettings, workers: WorkerSettings
-) -> Evaluation:
-    """Score, calibrate, measure and report."""
-    return run_report(run_evaluation(store, settings, walk, workers))
+    return run_report(run_evaluation(store, *split_keywords(groups, settings)))
 
 
 def run_report(path: str | Path, changed: ReportSettings = AS_CALIBRATED) -> Evaluation:

@@ -2,7 +2,6 @@
 
 import contextlib
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from retomaton_dist.engine.token_scores import TokenScores
-from retomaton_dist.errors import BadInput
 from retomaton_dist.evaluation.text import TextPlan, find_text
 from retomaton_dist.generation.loaded import RetomatonLM
 from retomaton_dist.settings import ScoreSettings
@@ -19,22 +17,12 @@ from retomaton_dist.storage.scores import ScoreWriter
 
 # Documents that are scored before their numbers are written.
 AT_ONCE = 64
-PARQUET = ".parquet"
 
 
-@dataclass(frozen=True)
-class ScoredDocument:
-    """A document of the text by its name, scored."""
-
-    number: int
-    name: str
-    scored: TokenScores
-
-
-def score_files(lm: RetomatonLM, settings: ScoreSettings) -> Iterator[ScoredDocument]:
+def score_files(lm: RetomatonLM, settings: ScoreSettings) -> Iterator[tuple[str, TokenScores]]:
     """Score every document of the files that has a token; write their tokens' numbers, if asked.
 
-    What is wrong with the text or the file to be written is refused at once.
+    Yields the documents' names and scores. What is wrong with the text is refused at once.
     """
     source = lm.store.stage("tokenize").config
     split = settings.split or source["split"]
@@ -42,11 +30,10 @@ def score_files(lm: RetomatonLM, settings: ScoreSettings) -> Iterator[ScoredDocu
     text = find_text(
         "--text", settings.text, Path(), identified, split, settings.field, source["end"]
     )
-    out = None if settings.out is None else _free(Path(settings.out))
-    return _scored(lm, text, out)
+    return _scored(lm, text, Path(settings.out) if settings.out else None)
 
 
-def _scored(lm: RetomatonLM, text: TextPlan, out: Path | None) -> Iterator[ScoredDocument]:
+def _scored(lm: RetomatonLM, text: TextPlan, out: Path | None) -> Iterator[tuple[str, TokenScores]]:
     with contextlib.ExitStack() as stack:
         writer = None
         if out is not None:
@@ -58,14 +45,14 @@ def _scored(lm: RetomatonLM, text: TextPlan, out: Path | None) -> Iterator[Score
             for (number, (name, _)), scored in zip(group, found, strict=True):
                 if writer is not None:
                     writer.write(_columns(number, scored))
-                yield ScoredDocument(number, name, scored)
+                yield name, scored
 
 
 def _documents(lm: RetomatonLM, text: TextPlan) -> Iterator[tuple[str, NDArray[np.int32]]]:
-    lead = lm.store.corpus().lead
+    unpredicted = lm.store.corpus().unpredicted
     for _, document in text.documents():
         tokens = lm.encode(document.text)
-        if len(tokens) > lead:
+        if len(tokens) > unpredicted:
             yield document.name, tokens
 
 
@@ -80,11 +67,3 @@ def _columns(number: int, scored: TokenScores) -> dict[str, NDArray[Any]]:
         "searched": scored.searched,
         "states": scored.states,
     }
-
-
-def _free(path: Path) -> Path:
-    if path.suffix != PARQUET:
-        raise BadInput(f"--out {path}: name a file that ends in {PARQUET}")
-    if path.exists():
-        raise BadInput(f"--out {path} is there already: name another file")
-    return path

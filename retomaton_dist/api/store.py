@@ -153,7 +153,7 @@ class StoreReader:
         corpus = self._corpus
         document = corpus[corpus.document_of(number)]
         position = number - document.first_entry
-        token = corpus.first_token(document.number) + corpus.lead + position
+        token = corpus.first_token(document.number) + corpus.unpredicted + position
         return Entry(
             number=number,
             value=int(Windows(self._datastore, "values", 1)[number : number + 1][0]),

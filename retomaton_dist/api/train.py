@@ -16,16 +16,9 @@ def train_lm(out: str | Path, *, progress: str | None = None, **settings: Any) -
     Keywords are the flags of `retomaton train-lm`: `corpus` is needed.
     """
     corpus, chosen = split_keywords((CorpusSettings, TrainSettings), settings)
-    return run_train(out, corpus, chosen, progress)
-
-
-def run_train(
-    out: str | Path, corpus: CorpusSettings, settings: TrainSettings, mode: str | None
-) -> TrainResult:
-    """Read the corpus and train on it, showing progress."""
-    with showing(mode, "train-lm", 100, "%") as bar:
+    with showing(progress, "train-lm", 100, "%") as bar:
 
         def show(step: int, fraction: float, loss: float) -> None:
             bar.advance(100 * fraction - bar.done, {"step": f"{step:,}", "loss": f"{loss:.3f}"})
 
-        return train(settings, read_texts(corpus), str(out), show)
+        return train(chosen, read_texts(corpus), str(out), show)

@@ -4,7 +4,6 @@
 call, `Scratch` and `StepRoom` what a thread needs while it takes a step.
 """
 
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,8 +16,7 @@ Ids = NDArray[Any]
 """Ids as they are stored: uint32 while N < 2^32 - 1, else int64; what lies outside is no id."""
 
 # Columns of `LaneArrays.counters`.
-POSITIONS, SEARCHES, SAVED, RUN, STATES_CAPPED, CANDIDATES_CAPPED, EMPTY = range(7)
-COUNTERS = 7
+STATES_CAPPED, CANDIDATES_CAPPED, EMPTY = range(3)
 # Pointers that a step follows without taking further room.
 POINTERS = 4096
 
@@ -127,44 +125,8 @@ def make_lanes(lanes: int, k: int, max_knns: int, reached: int) -> LaneArrays:
         pointed=np.empty((lanes, room), np.bool_),
         searched=np.zeros(lanes, np.int64),
         counts=np.zeros(lanes, np.int64),
-        counters=np.zeros((lanes, COUNTERS), np.int64),
+        counters=np.zeros((lanes, 3), np.int64),
     )
-
-
-@dataclass(frozen=True)
-class Counters:
-    """Sums over lanes; `saved` counts only positions that a later search followed."""
-
-    positions: int
-    searches: int
-    saved: int
-    states_capped: int
-    candidates_capped: int
-    empty: int
-
-    @classmethod
-    def of(cls, rows: NDArray[np.int64]) -> "Counters":
-        """Add up the counters of lanes, one per row."""
-        total = rows.sum(axis=0)
-        return cls(
-            positions=int(total[POSITIONS]),
-            searches=int(total[SEARCHES]),
-            saved=int(total[SAVED]),
-            states_capped=int(total[STATES_CAPPED]),
-            candidates_capped=int(total[CANDIDATES_CAPPED]),
-            empty=int(total[EMPTY]),
-        )
-
-    @property
-    def foss(self) -> float:
-        """Fraction of saved searches, over all positions."""
-        return 1 - self.searches / self.positions if self.positions else 0.0
-
-    @property
-    def reference_foss(self) -> float:
-        """FoSS as the authors' code counts it: without what follows the last search."""
-        counted = self.saved + self.searches
-        return self.saved / counted if counted else 0.0
 
 
 class Scratch(NamedTuple):

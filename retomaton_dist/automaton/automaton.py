@@ -14,7 +14,7 @@ from retomaton_dist.codec.codec import Codec, Queries, read_only
 from retomaton_dist.codec.named import open_codec
 from retomaton_dist.codec.threads import Threads
 from retomaton_dist.errors import BadInput, DamagedStore
-from retomaton_dist.storage.automaton import AutomatonFiles
+from retomaton_dist.storage.automaton import AUTOMATA
 
 _ONE_THREAD = Threads(1)
 # Of entries, whose distances tell how far entries are from each other.
@@ -52,7 +52,7 @@ class Automaton:
     @classmethod
     def open(cls, path: str | Path) -> "Automaton":
         """Map an automaton's folder: nothing is copied; truncated or foreign files are refused."""
-        files = AutomatonFiles.open(Path(path))
+        files = AUTOMATA.open(Path(path))
         columns = Columns(*(files.column(name) for name in Columns._fields))
         return cls(columns, open_codec(files))
 

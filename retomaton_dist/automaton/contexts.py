@@ -6,17 +6,11 @@ document begins. There it is negative: NONE where nothing precedes (the model re
 -2 - token for a token that is its document's first and has no entry of its own.
 """
 
-from collections.abc import Iterator
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
-from retomaton_dist.automaton.arrays import Ids
-from retomaton_dist.automaton.layout import slot_order
-from retomaton_dist.automaton.pieces import SCAN, added, ranges_within
+from retomaton_dist.automaton.sorting import Keys, key_order
 from retomaton_dist.compiled import Whole, compiled
-from retomaton_dist.storage.automaton import id_type
 
 NONE = -1
 
@@ -45,112 +39,55 @@ def next_token(before: Before, entry: Whole, depth: Whole) -> Whole:
 
 
 @compiled
-def tokens_at(before: Before, entries: Ids, depth: Whole, tokens: NDArray[np.int32]) -> None:
-    """Token number `depth` of each entry's context, counted from 1; 0 where it is shorter."""
-    for i in range(entries.shape[0]):
-        tokens[i] = token_at(before, np.int64(entries[i]), depth) + 1
+def pack_contexts(before: Before, skipped: Whole, longest: Whole, bits: Whole, keys: Keys) -> None:
+    """The contexts of the entries after the first `skipped` ones as numbers in the same order.
 
-
-def context_order(before: Before, entries: Ids, longest: int) -> NDArray[np.int64]:
-    """The order of ascending entries by the first `longest` tokens of their contexts, then entry.
-
-    A shorter context comes before those that it begins.
+    Tokens are counted from 1 and take so many bits each; 0 stands for none.
     """
-    order = np.arange(len(entries))
-    # Places whose entries still share all tokens with a neighbour, and which of them do.
-    shared, groups = order.copy(), np.zeros(len(entries), np.int64)
-    for depth in range(longest):
-        tokens = np.empty(len(shared), np.int32)
-        tokens_at(before, entries[order[shared]], depth, tokens)
-        within = slot_order(groups, tokens)
-        order[shared] = order[shared][within]
-        groups, tied = _regrouped(groups, tokens[within])
-        shared = shared[tied]
-    return order
+    per_word = 64 // bits
+    for row in range(keys.shape[0]):
+        depth: Whole = 0
+        token: Whole = 0
+        ended = False
+        for word in range(keys.shape[1]):
+            packed = np.uint64(0)
+            for _ in range(per_word):
+                token = 0
+                if depth < longest and not ended and depth <= skipped + row:
+                    token = np.int64(before[skipped + row - depth])
+                    ended = bool(token < 0)
+                    token = 1 + (token if token >= NONE else -2 - token)
+                packed = (packed << np.uint64(bits)) | np.uint64(token)
+                depth += 1
+            keys[row, word] = packed
 
 
-def _regrouped(
-    groups: NDArray[np.int64], tokens: NDArray[np.int32]
-) -> tuple[NDArray[np.int64], NDArray[Any]]:
-    """Number the groups of equal (group, token), without those of one; say which places stay."""
-    begins = np.ones(len(groups) + 1, np.bool_)
-    begins[1:-1] = (groups[1:] != groups[:-1]) | (tokens[1:] != tokens[:-1])
-    tied = ~(begins[:-1] & begins[1:])
-    return np.cumsum(begins[:-1][tied]), tied
+def token_bits(vocabulary: int) -> int:
+    """Bits of a token of a context, counted from 1."""
+    return vocabulary.bit_length()
+
+
+def key_words(longest: int, bits: int) -> int:
+    """Words of a context's key."""
+    return -(-longest // (64 // bits))
+
+
+def context_keys(before: Before, skipped: int, longest: int, bits: int) -> Keys:
+    """A key for each entry but the first `skipped`, which are there as context of the others.
+
+    Keys are in the order of contexts: a shorter one comes before those that it begins.
+    """
+    keys = np.empty((len(before) - skipped, key_words(longest, bits)), np.uint64)
+    pack_contexts(before, skipped, longest, bits, keys)
+    return keys
+
+
+def context_order(before: Before, longest: int) -> NDArray[np.int64]:
+    """All entries by the first `longest` tokens of their contexts, then by entry."""
+    bits = token_bits(int(first_tokens(before).max(initial=0)))
+    return key_order(context_keys(before, 0, longest, max(1, bits)))
 
 
 def first_tokens(before: Before) -> NDArray[np.int64]:
     """The latest token of each context, counted from 1; 0 where a context is empty."""
     return np.where(before < NONE, -2 - before, before).astype(np.int64) + 1
-
-
-def ordered_pieces(
-    before: Before, longest: int, low: int, high: int, expected: int, most: int
-) -> Iterator[Ids]:
-    """Entries in context order, a piece of at most about `most` at a time.
-
-    They are those whose latest token, counted from 1, is low..high-1; there are `expected`, and if
-    that is more than `most`, they share that token.
-    """
-    if expected > most:
-        yield from _parts_of_run(before, longest, [low], most)
-    else:
-        yield _ordered(before, longest, [], low, high)
-
-
-def _parts_of_run(before: Before, longest: int, prefix: list[int], most: int) -> Iterator[Ids]:
-    """Entries whose contexts begin alike, cut by the next token; `before` is read once per part."""
-    if len(prefix) == longest or prefix[-1] == 0:
-        # Nothing more tells them apart: they are in order already.
-        yield from _matching(before, prefix[:-1], prefix[-1], prefix[-1] + 1)
-        return
-    counts = np.zeros(1, np.int64)
-    for entries in _matching(before, prefix[:-1], prefix[-1], prefix[-1] + 1):
-        tokens = np.empty(len(entries), np.int32)
-        tokens_at(before, entries, len(prefix), tokens)
-        counts = added(counts, np.bincount(tokens))
-    offsets = np.concatenate([[0], np.cumsum(counts)])
-    for low, high in ranges_within(offsets, most):
-        if offsets[high] - offsets[low] > most:
-            yield from _parts_of_run(before, longest, [*prefix, low], most)
-        else:
-            yield _ordered(before, longest, prefix, low, high)
-
-
-def _ordered(before: Before, longest: int, prefix: list[int], low: int, high: int) -> Ids:
-    found = [np.empty(0, id_type(len(before))), *_matching(before, prefix, low, high)]
-    entries = np.concatenate(found)
-    ordered: Ids = entries[context_order(before, entries, longest)]
-    return ordered
-
-
-def _matching(before: Before, prefix: list[int], low: int, high: int) -> Iterator[Ids]:
-    """Entries, ascending, whose contexts begin with `prefix` and then a token of low..high-1."""
-    wanted = np.array(prefix, np.int64)
-    for first in range(0, len(before), SCAN):
-        last = min(first + SCAN, len(before))
-        found = np.empty(last - first, id_type(len(before)))
-        yield found[: find_matching(before, wanted, low, high, first, last, found)].copy()
-
-
-@compiled
-def find_matching(
-    before: Before,
-    prefix: NDArray[np.int64],
-    low: Whole,
-    high: Whole,
-    first: Whole,
-    last: Whole,
-    found: Ids,
-) -> Whole:
-    """List those of the entries first..last-1; return how many."""
-    count: Whole = 0
-    depth = prefix.shape[0]
-    for entry in range(first, last):
-        fits = True
-        for i in range(depth):
-            fits = fits and token_at(before, entry, i) + 1 == prefix[i]
-        if fits and low <= token_at(before, entry, depth) + 1 < high:
-            found[count] = entry
-            count += 1
-    return count

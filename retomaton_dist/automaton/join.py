@@ -14,10 +14,6 @@ from numpy.typing import NDArray
 from retomaton_dist.automaton.arrays import (
     CANDIDATES_CAPPED,
     EMPTY,
-    POSITIONS,
-    RUN,
-    SAVED,
-    SEARCHES,
     Columns,
     LaneArrays,
     Rules,
@@ -69,7 +65,9 @@ def join(
         _unite_states(columns, lanes, lane, scratch)
         if rules.whole_states and lanes.searched[lane]:
             _add_members(columns, lanes, rules, lane, scratch, size)
-        _count(lanes, lane)
+        lanes.counters[lane, EMPTY] += lanes.counts[lane] == 0
+        lanes.counters[lane, CANDIDATES_CAPPED] += lanes.capped[lane]
+        lanes.steps[lane] += 1
 
 
 @compiled
@@ -217,18 +215,3 @@ def _held(columns: Columns, states: NDArray[np.uint32], scratch: Scratch, size: 
         for slot in range(low, high):
             found += holds(scratch.table, size, slot)
     return found
-
-
-@compiled
-def _count(lanes: LaneArrays, lane: Whole) -> None:
-    counters = lanes.counters[lane]
-    counters[POSITIONS] += 1
-    counters[EMPTY] += lanes.counts[lane] == 0
-    counters[CANDIDATES_CAPPED] += lanes.capped[lane]
-    if lanes.searching[lane]:
-        counters[SEARCHES] += 1
-        counters[SAVED] += counters[RUN]
-        counters[RUN] = 0
-    else:
-        counters[RUN] += 1
-    lanes.steps[lane] += 1

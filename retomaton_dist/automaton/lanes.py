@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from retomaton_dist.automaton import follow, join
 from retomaton_dist.automaton import sums as summing
-from retomaton_dist.automaton.arrays import Counters, LaneArrays, Rules, make_lanes, make_scratch
+from retomaton_dist.automaton.arrays import LaneArrays, Rules, make_lanes, make_scratch
 from retomaton_dist.automaton.automaton import Automaton, Neighbours
 from retomaton_dist.codec.codec import Queries
 from retomaton_dist.codec.threads import Threads
@@ -177,10 +177,9 @@ class Lanes:
         grid = np.atleast_1d(np.asarray(temperatures, np.float64))
         _check_temperatures(grid)
         sums = np.empty((len(chosen), len(grid), 2 if of_all else 1, 2))
-        add_up = summing.log_sums if of_all else summing.log_target_sums
 
         def work(_: int, part: slice) -> None:
-            add_up(self.arrays, chosen[part], wanted[part], grid, sums[part])
+            summing.log_sums(self.arrays, chosen[part], wanted[part], grid, sums[part])
 
         self._share(work, chosen)
         return sums
@@ -217,10 +216,6 @@ class Lanes:
 
         self._share(work, chosen)
         return made
-
-    def counters(self) -> Counters:
-        """What all lanes together did since they were made."""
-        return Counters.of(self.arrays.counters)
 
     def walk(self, lane: int) -> Walk:
         """Look at one lane: its candidates, its states, n, and whether it searched."""

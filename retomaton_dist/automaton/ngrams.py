@@ -33,7 +33,7 @@ from retomaton_dist.codec.codec import read_only
 from retomaton_dist.compiled import Whole, compiled
 from retomaton_dist.errors import BadInput
 from retomaton_dist.storage.automaton import id_type
-from retomaton_dist.storage.ngrams import COUNTED, NODE, NGramFiles
+from retomaton_dist.storage.ngrams import COUNTED, NGRAMS, NODE
 
 # Discounts of counts 1, 2 and more, where too few n-grams are counted to say.
 FALLBACK = (0.5, 1.0, 1.5)
@@ -87,7 +87,7 @@ class NGrams:
     @classmethod
     def open(cls, folder: Path, suffixes: Suffixes) -> "NGrams":
         """Map a model's folder; truncated or foreign ones, or of other entries, are refused."""
-        files = NGramFiles.open(folder)
+        files = NGRAMS.open(folder)
         if (files.shape.entries, files.shape.vocabulary) != (suffixes.entries, suffixes.vocabulary):
             raise BadInput(f"{folder} was made from another suffix index")
         named = {name: files.column(name) for name in NGramColumns._fields}

@@ -18,7 +18,7 @@ from retomaton_dist.codec.codec import read_only
 from retomaton_dist.compiled import Whole, compiled
 from retomaton_dist.errors import BadInput
 from retomaton_dist.storage.automaton import id_type
-from retomaton_dist.storage.suffixes import SuffixFiles
+from retomaton_dist.storage.suffixes import SUFFIXES
 
 # Rows that are narrowed down together.
 ROWS = 16
@@ -66,7 +66,7 @@ class Suffixes:
     @classmethod
     def open(cls, folder: Path) -> "Suffixes":
         """Map a suffix index's folder: nothing is copied; truncated or foreign ones are refused."""
-        files = SuffixFiles.open(folder)
+        files = SUFFIXES.open(folder)
         columns = ContextColumns(*(files.column(name) for name in ContextColumns._fields))
         return cls(columns, files.shape.longest)
 
@@ -78,7 +78,7 @@ class Suffixes:
     def of(cls, before: Before, vocabulary: int, longest: int) -> "Suffixes":
         """Make one in memory, of the token before each entry (see `contexts`)."""
         ids = id_type(len(before))
-        order = context_order(before, np.arange(len(before)), longest).astype(ids)
+        order = context_order(before, longest).astype(ids)
         counts = np.bincount(first_tokens(before), minlength=vocabulary + 1)
         return cls(ContextColumns(np.cumsum(counts).astype(ids), order, before), longest)
 

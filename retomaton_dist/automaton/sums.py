@@ -37,7 +37,8 @@ def log_sums(
 ) -> None:
     """Fill out[i, j, TARGET or ALL, POINTED or OTHER] for chosen lane i and rising temperature j.
 
-    It is log sum exp(-distance / temperature), and -infinity where there is no candidate.
+    It is log sum exp(-distance / temperature), and -infinity where there is no candidate. If `out`
+    has room for TARGET alone, only candidates with the target's value are added up, which are few.
     """
     nearest = np.empty((2, 2))
     for i in range(chosen.shape[0]):
@@ -66,60 +67,24 @@ def _add_up(
     sums: Floats,
 ) -> None:
     sums[:] = 0.0
+    of_all = sums.shape[1] > ALL
     for i in range(lanes.counts[lane]):
+        if not of_all and lanes.values[lane, i] != target:
+            continue
         group = POINTED if lanes.pointed[lane, i] else OTHER
         distance = np.float64(lanes.distances[lane, i])
         if distance == np.inf:
             continue
-        _add_powers(sums, ALL, group, temperatures, distance - nearest[ALL, group])
+        if of_all:
+            _add_powers(sums, ALL, group, temperatures, distance - nearest[ALL, group])
         if lanes.values[lane, i] == target:
             _add_powers(sums, TARGET, group, temperatures, distance - nearest[TARGET, group])
     for j in range(temperatures.shape[0]):
-        for which in range(2):
+        for which in range(sums.shape[1]):
             for group in range(2):
                 total = sums[j, which, group]
                 shift = nearest[which, group] / temperatures[j]
                 sums[j, which, group] = math.log(total) - shift if total > 0 else -np.inf
-
-
-@compiled
-def log_target_sums(
-    lanes: LaneArrays,
-    chosen: NDArray[np.int64],
-    targets: NDArray[np.int32],
-    temperatures: Floats,
-    out: Floats,
-) -> None:
-    """Fill out[i, j, TARGET, POINTED or OTHER] alone, as `log_sums` would.
-
-    Only candidates with the target's value are added up, which are few.
-    """
-    nearest = np.empty((2, 2))
-    for i in range(chosen.shape[0]):
-        _nearest(lanes, chosen[i], targets[i], nearest)
-        _add_up_target(lanes, chosen[i], targets[i], temperatures, nearest, out[i])
-
-
-@compiled
-def _add_up_target(
-    lanes: LaneArrays,
-    lane: Whole,
-    target: Whole,
-    temperatures: Floats,
-    nearest: Floats,
-    sums: Floats,
-) -> None:
-    sums[:] = 0.0
-    for i in range(lanes.counts[lane]):
-        if lanes.values[lane, i] == target and lanes.distances[lane, i] != np.inf:
-            group = POINTED if lanes.pointed[lane, i] else OTHER
-            behind = np.float64(lanes.distances[lane, i]) - nearest[TARGET, group]
-            _add_powers(sums, TARGET, group, temperatures, behind)
-    for j in range(temperatures.shape[0]):
-        for group in range(2):
-            total = sums[j, TARGET, group]
-            shift = nearest[TARGET, group] / temperatures[j]
-            sums[j, TARGET, group] = math.log(total) - shift if total > 0 else -np.inf
 
 
 @compiled

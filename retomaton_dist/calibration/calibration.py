@@ -22,11 +22,11 @@ from retomaton_dist.settings import WalkSettings
 from retomaton_dist.storage import canonical, files
 from retomaton_dist.storage.canonical import Json, content_hash
 from retomaton_dist.storage.files import FileDigest
-from retomaton_dist.storage.prune import CALIBRATE, CALIBRATIONS
 from retomaton_dist.storage.store import Store
 
 Arrays = dict[str, NDArray[Any]]
 
+CALIBRATIONS = "calibrations"
 FACTS, ARRAYS = "calibration.json", "calibration.safetensors"
 IN_STORE = "`retomaton verify STORE --repair`, then `retomaton calibrate STORE ...` again"
 BESIDE_RESULTS = "delete it and run the same command again"
@@ -59,7 +59,7 @@ class Calibration:
     @classmethod
     def open(cls, store: Store, name: str) -> "Calibration":
         """A finished calibration of a store, its bytes compared with their digests first."""
-        stage = store.stage(f"{CALIBRATE}{name}")
+        stage = store.stage(f"calibrate/{name}")
         for path, expected in stage.files.items():
             problem = files.problem_of(store.path / path, expected)
             if problem:
@@ -147,7 +147,7 @@ def is_made_with(store: Store, name: str, lm: ModelIdentity) -> bool:
 
     Queries were those of the store's one model of keys.
     """
-    return bool(store.stage(f"{CALIBRATE}{name}").config["model"] == lm.weights)
+    return bool(store.stage(f"calibrate/{name}").config["model"] == lm.weights)
 
 
 def read_known(folder: Path, inputs: Json) -> Calibration | None:
@@ -165,12 +165,8 @@ def folder_of(store: Path, name: str) -> Path:
 
 def newest_calibration(store: Store, lm: ModelIdentity) -> str | None:
     """The newest finished calibration of a store that was made with this LM."""
-    names = [
-        name.removeprefix(CALIBRATE)
-        for name, stage in store.manifest.stages.items()
-        if name.startswith(CALIBRATE) and stage.done
-    ]
-    return next((name for name in reversed(names) if is_made_with(store, name, lm)), None)
+    names = reversed(store.finished("calibrate"))
+    return next((name for name in names if is_made_with(store, name, lm)), None)
 
 
 def _read_arrays(path: Path, expected: str | None, remedy: str) -> Arrays:

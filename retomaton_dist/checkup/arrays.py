@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from retomaton_dist.checkup.paths import CPU, Numbers, SelfTest
-from retomaton_dist.clustering.assign import find_among_all, find_in_cells
-from retomaton_dist.clustering.cells import Cells
+from retomaton_dist.clustering.assign import Cells, find_among_all, find_in_cells
 from retomaton_dist.clustering.greedy import exact_neighbours
 from retomaton_dist.clustering.products import Blocking
 from retomaton_dist.codec.pq import PqCodes, pq_codec
@@ -64,8 +63,8 @@ class _Drawn:
 
     def states(self, device: str) -> Numbers:
         """The state of every key."""
-        found = find_among_all(self.centroids, Blocking(device=device))(self.keys)
-        return found.states.astype(np.float64)
+        nearest = find_among_all(self.centroids, Blocking(device=device))(self.keys)
+        return nearest.states.astype(np.float64)
 
     def states_plainly(self) -> Numbers:
         """The same by all distances."""
@@ -151,10 +150,10 @@ class _Drawn:
         codec, threads = pq_codec(self._codes()), Threads(2)
         slots = np.tile(np.arange(ROWS), (QUERIES, 1))
         try:
-            found = codec.distances(codec.ready(self.queries, threads), slots, threads)
+            distances = codec.distances(codec.ready(self.queries, threads), slots, threads)
         finally:
             threads.close()
-        return found.astype(np.float64)
+        return distances.astype(np.float64)
 
     def codes_plainly(self) -> Numbers:
         """The same from what the codes stand for."""
@@ -174,8 +173,7 @@ def squared(rows: NDArray[Any], columns: NDArray[Any]) -> Numbers:
     """All squared distances, in float64."""
     wide, other = rows.astype(np.float64), columns.astype(np.float64)
     norms = np.sum(wide**2, axis=1)[:, None] + np.sum(other**2, axis=1)[None, :]
-    found: Numbers = norms - 2 * wide @ other.T
-    return found
+    return np.asarray(norms - 2 * wide @ other.T)
 
 
 def gpu_number(device: str) -> int | None:

@@ -5,7 +5,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from retomaton_dist.checkup.nodes import NodeCheckup
-from retomaton_dist.checkup.paths import PathOutcome
 from retomaton_dist.runtime.node_facts import access_problems, version_problem
 
 LATE_SECONDS = 5.0
@@ -20,29 +19,43 @@ class CheckupFinding:
     """Something about a node. A problem makes the check-up fail, a note does not."""
 
     node: str
-    said: str
+    message: str
     is_problem: bool = True
 
 
 def find(checkups: Sequence[NodeCheckup]) -> list[CheckupFinding]:
     """All that is wrong or worth a note, node by node."""
     usual = _usual_versions(checkups)
-    return [finding for checkup in checkups for finding in _of_node(checkup, usual)]
+    findings: list[CheckupFinding] = []
+    for checkup in checkups:
+        name, problems = checkup.name, _problems(checkup, usual)
+        findings += [CheckupFinding(name, message) for message in problems]
+        findings += [CheckupFinding(name, note, is_problem=False) for note in _notes(checkup)]
+    return findings
 
 
-def _of_node(checkup: NodeCheckup, usual: dict[str, str]) -> Iterator[CheckupFinding]:
-    name = checkup.name
+def _problems(checkup: NodeCheckup, usual: dict[str, str]) -> Iterator[str]:
     if checkup.problem:
-        yield CheckupFinding(name, checkup.problem)
-    if checkup.facts and (said := version_problem(checkup.facts.versions, usual)):
-        yield CheckupFinding(name, said)
-    yield from (CheckupFinding(name, said) for said in _faiss(checkup))
-    yield from (CheckupFinding(name, said) for said in _gpus(checkup))
-    if checkup.facts:
-        yield from (CheckupFinding(name, said) for said in access_problems(checkup.facts))
-    outcomes = (*checkup.outcomes, *(checkup.gpu.outcomes if checkup.gpu else ()))
-    yield from (CheckupFinding(name, _failed(each)) for each in outcomes if not each.passed)
-    yield from (CheckupFinding(name, said, is_problem=False) for said in _notes(checkup))
+        yield checkup.problem
+    if facts := checkup.facts:
+        if problem := version_problem(facts.versions, usual):
+            yield problem
+        if not facts.faiss:
+            yield "FAISS is not installed; `pip install 'retomaton_dist[cpu]'`, or [gpu] instead"
+        if len(facts.faiss) > 1:
+            both = " and ".join(facts.faiss)
+            yield f"{both} overwrite each other: uninstall all, then install one"
+        yield from access_problems(facts)
+    if (gpu := checkup.gpu) and (seen := len(gpu.names)) < checkup.expected_gpus:
+        build = f"torch for CUDA {gpu.cuda}" if gpu.cuda else "torch without CUDA"
+        yield f"{build} sees {seen} GPUs, Ray {checkup.expected_gpus}: driver, or torch's build?"
+    for outcome in checkup.all_outcomes:
+        where = f"{outcome.path} on {outcome.device}"
+        if outcome.problem:
+            yield f"{where} failed: {outcome.problem}"
+        elif not outcome.passed:
+            allowed = f"{outcome.tolerance:g} is allowed"
+            yield f"{where} is wrong: error {outcome.error:.1e}, {allowed}"
 
 
 def _usual_versions(checkups: Sequence[NodeCheckup]) -> dict[str, str]:
@@ -52,34 +65,13 @@ def _usual_versions(checkups: Sequence[NodeCheckup]) -> dict[str, str]:
     return {name: Counter(each[name] for each in known).most_common(1)[0][0] for name in names}
 
 
-def _faiss(checkup: NodeCheckup) -> Iterator[str]:
-    if checkup.facts and not checkup.facts.faiss:
-        yield "FAISS is not installed; `pip install 'retomaton_dist[cpu]'`, or [gpu] instead"
-    if checkup.facts and len(checkup.facts.faiss) > 1:
-        both = " and ".join(checkup.facts.faiss)
-        yield f"{both} overwrite each other: uninstall all, then install one"
-
-
-def _gpus(checkup: NodeCheckup) -> Iterator[str]:
-    seen = len(checkup.gpu.names) if checkup.gpu else 0
-    if checkup.gpu and seen < checkup.expected_gpus:
-        build = f"torch for CUDA {checkup.gpu.cuda}" if checkup.gpu.cuda else "torch without CUDA"
-        yield f"{build} sees {seen} GPUs, Ray {checkup.expected_gpus}: driver, or torch's build?"
-
-
-def _failed(outcome: PathOutcome) -> str:
-    where = f"{outcome.path} on {outcome.device}"
-    if outcome.problem:
-        return f"{where} failed: {outcome.problem}"
-    return f"{where} is wrong: error {outcome.error:.1e}, {outcome.tolerance:g} is allowed"
-
-
 def _notes(checkup: NodeCheckup) -> Iterator[str]:
     facts = checkup.facts
     if facts is None:
         return
-    if abs(checkup.late) > LATE_SECONDS:
-        yield f"its clock differs by {checkup.late:+.0f} s: times in logs and locks will mislead"
+    if abs(checkup.clock_offset) > LATE_SECONDS:
+        differs = f"differs by {checkup.clock_offset:+.0f} s"
+        yield f"its clock {differs}: times in logs and locks will mislead"
     if facts.memory_free < LEAST_MEMORY:
         yield f"only {facts.memory_free / 1e9:.1f} GB of memory are free"
     if facts.folder and not facts.folder.problem and facts.folder.free < LEAST_DISK:

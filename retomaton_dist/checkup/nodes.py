@@ -2,7 +2,7 @@
 
 import contextlib
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -36,70 +36,65 @@ class GpuFacts:
 class NodeCheckup:
     """A node, or this machine: what it has and computed. `problem` is why that is not known.
 
-    `late` is by how many seconds its clock differs from that of whoever asked; `expected_gpus` is
-    how many Ray gives to work there.
+    `clock_offset` is by how many seconds its clock differs from that of whoever asked;
+    `expected_gpus` is how many Ray gives to work there.
     """
 
     name: str
     facts: NodeFacts | None
     outcomes: tuple[PathOutcome, ...]
     gpu: GpuFacts | None
-    late: float
+    clock_offset: float
     expected_gpus: int
     problem: str = ""
+
+    @property
+    def all_outcomes(self) -> tuple[PathOutcome, ...]:
+        """What the CPU and the GPUs computed."""
+        return (*self.outcomes, *(self.gpu.outcomes if self.gpu else ()))
 
 
 def examine(address: str, store: Path | None) -> list[NodeCheckup]:
     """Look at this machine or, if an address is given, at every node of the cluster there."""
     with probing(store) if store else contextlib.nullcontext() as probe:
-        if not address:
-            return [_this_machine(probe)]
-        with Session(WorkerSettings(address=address)) as session:
-            session.join()
-            return _on_cluster(probe)
-
-
-def _this_machine(probe: FolderProbe | None) -> NodeCheckup:
-    facts, outcomes = examine_machine(probe)
-    gpu = examine_gpus()
-    outcomes = (*outcomes, examine_workers())
-    return NodeCheckup(facts.host, facts, outcomes, gpu, 0.0, len(gpu.names))
+        if address:
+            with Session(WorkerSettings(address=address)) as session:
+                session.join()
+                return _on_cluster(probe)
+        facts, outcomes = examine_machine(probe)
+        gpu = examine_gpus()
+        outcomes = (*outcomes, examine_workers())
+        return [NodeCheckup(facts.host, facts, outcomes, gpu, 0.0, len(gpu.names))]
 
 
 def _on_cluster(probe: FolderProbe | None) -> list[NodeCheckup]:
-    found = alive_nodes()
-    answers = call_on_nodes(found, partial(examine_machine, probe), ANSWER_SECONDS)
-    with_gpus = [node for node in found if node.gpus]
-    asked = call_on_nodes(with_gpus, examine_gpus, GPU_SECONDS, gpus=True)
-    by_id = {answer.node.id: answer for answer in asked}
-    return [_joined(answer, by_id.get(answer.node.id)) for answer in answers]
+    nodes = alive_nodes()
+    answers = call_on_nodes(nodes, partial(examine_machine, probe), ANSWER_SECONDS)
+    with_gpus = [node for node in nodes if node.gpus]
+    of_gpus = call_on_nodes(with_gpus, examine_gpus, GPU_SECONDS, gpus=True)
+    gpu_answers = {answer.node.id: answer for answer in of_gpus}
+    return [_joined(answer, gpu_answers.get(answer.node.id)) for answer in answers]
 
 
 def _joined(
     answer: NodeAnswer[tuple[NodeFacts, tuple[PathOutcome, ...]]],
     gpu: NodeAnswer[GpuFacts] | None,
 ) -> NodeCheckup:
-    problem = answer.problem or (f"its GPUs: {gpu.problem}" if gpu and gpu.problem else "")
-    checkup = NodeCheckup(
+    facts, outcomes = answer.answer or (None, ())
+    return NodeCheckup(
         name=answer.node.name,
-        facts=None,
-        outcomes=(),
+        facts=facts,
+        outcomes=outcomes,
         gpu=gpu.answer if gpu else None,
-        late=0.0,
+        clock_offset=facts.clock - answer.arrived if facts else 0.0,
         expected_gpus=answer.node.gpus,
-        problem=problem,
+        problem=answer.problem or (f"its GPUs: {gpu.problem}" if gpu and gpu.problem else ""),
     )
-    if answer.answer is None:
-        return checkup
-    facts, outcomes = answer.answer
-    late = facts.clock - answer.arrived
-    return replace(checkup, facts=facts, outcomes=outcomes, late=late)
 
 
-def examine_machine(
-    probe: FolderProbe | None,
-) -> tuple[NodeFacts, tuple[PathOutcome, ...]]:
+def examine_machine(probe: FolderProbe | None) -> tuple[NodeFacts, tuple[PathOutcome, ...]]:
     """What this machine has, and what its CPU computes; sent to nodes as it is."""
+    # The facts last: they hold the time, which is compared with when the answer arrives.
     outcomes = _outcomes(CPU)
     return gather_facts(NodeQuestions(probe)), outcomes
 

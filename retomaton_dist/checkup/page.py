@@ -18,10 +18,10 @@ def as_text(checkups: Sequence[NodeCheckup], findings: Sequence[CheckupFinding])
         lines += [checkup.name, *(f"  {line}" for line in _node(checkup)), ""]
     for finding in findings:
         kind = "PROBLEM" if finding.is_problem else "note"
-        lines.append(f"{kind}: {finding.node}: {finding.said}")
+        lines.append(f"{kind}: {finding.node}: {finding.message}")
     problems, machines = sum(finding.is_problem for finding in findings), len(checkups)
-    told = f", {_counted(problems, 'problem')}" if problems else ": all is well"
-    lines.append(_counted(machines, "machine") + told)
+    outcome = f", {_counted(problems, 'problem')}" if problems else ": all is well"
+    lines.append(_counted(machines, "machine") + outcome)
     return "\n".join(lines)
 
 
@@ -32,11 +32,17 @@ def _counted(number: int, what: str) -> str:
 def _node(checkup: NodeCheckup) -> Iterator[str]:
     if checkup.facts:
         yield from _facts(checkup.facts)
-        yield f"{'clock':<12}{_clock(checkup.facts.clock)}, {_late(checkup.late)}"
+        clock = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(checkup.facts.clock))
+        # Below a second it is the answer's way that is measured, not the clock.
+        offset = checkup.clock_offset
+        differs = f"{offset:+.0f} s from" if abs(offset) >= 1 else "the same as"
+        yield f"{'clock':<12}{clock}, {differs} whoever asked"
     if checkup.gpu:
         yield from _gpu(checkup.gpu)
-    for outcome in (*checkup.outcomes, *(checkup.gpu.outcomes if checkup.gpu else ())):
-        yield _outcome(outcome)
+    for outcome in checkup.all_outcomes:
+        status = "ok" if outcome.passed else "FAILED"
+        where = f"{outcome.path} on {outcome.device}"
+        yield f"{status:<8}{where:<36}{_result(outcome)}, {outcome.seconds:.1f} s"
 
 
 def _facts(facts: NodeFacts) -> Iterator[str]:
@@ -59,26 +65,10 @@ def _facts(facts: NodeFacts) -> Iterator[str]:
         yield f"{'store':<12}{seen}"
 
 
-def _clock(seconds: float) -> str:
-    return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(seconds))
-
-
-def _late(seconds: float) -> str:
-    """Below a second it is the answer's way that is measured, not the clock."""
-    told = f"{seconds:+.0f} s from" if abs(seconds) >= 1 else "the same as"
-    return f"{told} whoever asked"
-
-
 def _gpu(gpu: GpuFacts) -> Iterator[str]:
     build = f"torch for CUDA {gpu.cuda}" if gpu.cuda else "torch without CUDA"
     seen = [f"{name}, {size / GB:.1f} GB" for name, size in zip(gpu.names, gpu.memory, strict=True)]
     yield f"{'GPUs':<12}{'; '.join(seen) or 'none'} ({build}, FAISS sees {gpu.faiss_gpus})"
-
-
-def _outcome(outcome: PathOutcome) -> str:
-    told = "ok" if outcome.passed else "FAILED"
-    where = f"{outcome.path} on {outcome.device}"
-    return f"{told:<8}{where:<36}{_result(outcome)}, {outcome.seconds:.1f} s"
 
 
 def _result(outcome: PathOutcome) -> str:

@@ -62,18 +62,18 @@ def run_self_test(test: SelfTest, device: str) -> PathOutcome:
     assert tolerance is not None, f"{test.name} is not for {device}"
     begun = time.monotonic()
     try:
-        found = test.on(device)
+        result = test.on(device)
         expected = test.plainly() if device == CPU else test.on(CPU)
-        error, problem = relative_error(found, expected), ""
+        error, problem = relative_error(result, expected), ""
     except Exception as raised:  # noqa: BLE001 - whatever a library raises is what is looked for
-        said = str(raised).strip().splitlines() or [""]
-        error, problem = float("inf"), f"{type(raised).__name__}: {said[-1]}"
+        lines = str(raised).strip().splitlines() or [""]
+        error, problem = float("inf"), f"{type(raised).__name__}: {lines[-1]}"
     return PathOutcome(test.name, device, error, tolerance, time.monotonic() - begun, problem)
 
 
-def relative_error(found: Numbers, expected: Numbers) -> float:
+def relative_error(result: Numbers, expected: Numbers) -> float:
     """The largest difference as a share of the largest number; infinite for NaN or other shapes."""
-    if found.shape != expected.shape or not np.isfinite(found).all():
+    if result.shape != expected.shape or not np.isfinite(result).all():
         return float("inf")
     largest = float(np.abs(expected).max())
-    return float(np.abs(found - expected).max()) / (largest or 1.0)
+    return float(np.abs(result - expected).max()) / (largest or 1.0)

@@ -8,74 +8,45 @@ import textwrap
 from collections.abc import Sequence
 
 from retomaton_dist import __version__
-from retomaton_dist.cli import (
-    build,
-    calibrate,
-    compare,
-    demo,
-    doctor,
-    evaluate,
-    generate,
-    inspect,
-    plan,
-    prune,
-    report,
-    reproduce,
-    score,
-    serve_index,
-    stages,
-    submit,
-    train_lm,
-    verify,
-)
+from retomaton_dist.cli import commands, submit
 from retomaton_dist.cli.command import Command, CommandParser, Parser, add_command, invocation
 from retomaton_dist.cli.signals import signals_interrupt
 from retomaton_dist.errors import RetomatonError
+from retomaton_dist.registry import load
 
 # Of a name that is too long.
 LONGEST_SHOWN = 100
 # As --help shows them.
 GROUPED = {
-    "to begin with": (demo.COMMAND, doctor.COMMAND, plan.COMMAND),
-    "make a store": (build.COMMAND, *stages.COMMANDS),
+    "to begin with": (commands.DEMO, commands.DOCTOR, commands.PLAN),
+    "make a store": (commands.BUILD, *commands.STAGE_COMMANDS),
     "use it": (
-        calibrate.COMMAND,
-        evaluate.COMMAND,
-        compare.COMMAND,
-        report.COMMAND,
-        score.COMMAND,
-        generate.COMMAND,
+        commands.CALIBRATE,
+        commands.EVAL,
+        commands.COMPARE,
+        commands.REPORT,
+        commands.SCORE,
+        commands.GENERATE,
     ),
-    "look after it": (inspect.COMMAND, verify.COMMAND, prune.COMMAND),
-    "on a cluster": (submit.COMMAND, serve_index.COMMAND),
-    "models and the paper": (train_lm.COMMAND, reproduce.COMMAND),
+    "look after it": (commands.INSPECT, commands.VERIFY, commands.PRUNE),
+    "on a cluster": (submit.COMMAND, commands.SERVE_INDEX),
+    "models and the paper": (commands.TRAIN_LM, commands.REPRODUCE),
 }
 COMMANDS = {command.name: command for group in GROUPED.values() for command in group}
 
 EPILOG = """\
-a first look:
-  retomaton doctor                                  is everything here as it should be?
-  retomaton demo                                    everything, end to end, in a few minutes
 with your own text and model:
-  retomaton plan --tokens 1e9 --model gpt2 --nodes 4 --cores 32
   retomaton build law.store --corpus law/train.en --split line --model gpt2 --dry-run
   retomaton build law.store --corpus law/train.en --split line --model gpt2
   retomaton eval law.store --text law/test.en --calibrate-on law/dev.en
   retomaton calibrate law.store --on law/dev.en
-  retomaton score law.store --text law/test.en
   retomaton generate law.store --prompt 'Having regard to' --explain
-  retomaton inspect law.store
-  retomaton verify law.store
-the paper's experiments:
-  retomaton reproduce in-domain --data data --out paper
 on a cluster:
-  retomaton submit doctor /shared/law.store
   retomaton submit build --config build.toml
-  retomaton submit eval --config eval.toml
-  retomaton submit list
   ray job submit --working-dir . -- python -m jobs.build_datastore --config build.toml
 
 Settings come from flags, or from one TOML file (--config) with a table per group; flags win.
+Killed? The same command again does only what is missing.
 `retomaton COMMAND --help` explains each command by example.
 exit codes: 0 done, 1 verify or doctor found something, 2 bad input or a failed run, 130
 interrupted, 143 terminated.
@@ -86,7 +57,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code."""
     parser = _parser()
     for argument in sys.argv[1:] if arguments is None else arguments:
-        if not _is_utf8(argument):
+        # Bytes that are no text come as lone surrogates.
+        if any("\ud800" <= letter <= "\udfff" for letter in argument):
             parser.error(
                 f"{os.fsencode(argument)!r} is not UTF-8: no text, name or path may be else"
             )
@@ -94,7 +66,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     command: Command = COMMANDS[parsed.command]
     with signals_interrupt() as asked:
         try:
-            code = command.run(invocation(command, parsed))
+            call = invocation(command, parsed)
+            call.check()
+            code: int = load(command.run)(call)
             # Here, not at exit, so that a reader who has gone away (`| head`) is noticed below.
             sys.stdout.flush()
             return code
@@ -114,15 +88,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
             kept = "what is finished is kept: run the same command again to go on"
             print(f"{asked.word}; {kept}", file=sys.stderr)
             return asked.code
-
-
-def _is_utf8(argument: str) -> bool:
-    """Whether an argument is text: bytes that are none come as lone surrogates."""
-    try:
-        argument.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -148,9 +113,9 @@ def _parser() -> argparse.ArgumentParser:
 def _listed() -> str:
     """The commands with their summaries, group by group."""
     lines = []
-    for title, commands in GROUPED.items():
+    for title, group in GROUPED.items():
         lines += ["", f"{title}:"]
-        for command in commands:
+        for command in group:
             about = textwrap.wrap(command.summary, 72)
             lines += [f"  {command.name:<14}{about[0]}", *(" " * 16 + x for x in about[1:])]
     return "\n".join(lines)

@@ -9,14 +9,13 @@ arrays      names for arrays, and cutting them into blocks
 draw        which entries are drawn, and the keys that centroids begin with
 contenders  who may be the nearest: exact answers out of inexact products (kernels)
 products    blocks of rows times slabs of centroids, and the contest between these
-cells       the few cells that a row sees, found through cells of cells where there are many
-assign      the nearest centroid of every row, among all or in the cells that it sees
-sums        means and totals that do not depend on the order of addition
-tally       what an assignment of some rows adds up to, and adding up a range of states
+assign      the nearest centroid of every row, among all or in the few cells that it sees
+sums        what an assignment of rows adds up to, in any order
 update      centroids go to the means of their members; those of empty states to others' halves
 lloyd       iterations, when they stop, and all of them over rows in memory
-cell_order  rows in the order of their nearest cells
-two_level   when there are cells, how many, and how many states each is split into
+samples     which rows an iteration sees: few at first, all of them in the end
+recipe      every setting with `auto` found out: when there are cells, how many, how much work
+cell_order  rows in the order of their nearest cells, and how many states each is split into
 
 greedy      the other way to states: neighbours of equal value are merged
 statistics  what a clustering of either kind looks like

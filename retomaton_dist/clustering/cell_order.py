@@ -1,4 +1,4 @@
-"""Rows in the order of their nearest cells: where each goes, and which are taken of a cell.
+"""Rows in the order of their nearest cells, and how many states each cell is split into.
 
 Rows of a unit go to one run per cell. Within a cell they keep their order, so that the place of a
 row depends on the rows alone, whoever finds it.
@@ -12,14 +12,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from retomaton_dist.clustering.arrays import Counts, Keys
-from retomaton_dist.clustering.assign import find_among_all
-from retomaton_dist.clustering.cells import NearCells
+from retomaton_dist.clustering.assign import NearCells, find_among_all
 from retomaton_dist.clustering.draw import different, priorities
 from retomaton_dist.clustering.lloyd import cluster_rows
 from retomaton_dist.clustering.products import Blocking
+from retomaton_dist.clustering.recipe import ROWS_PER_STATE, SPLIT_ITERATIONS
 from retomaton_dist.clustering.sums import digits_of, total_of
 
 WEIGHED_ROWS = 1 << 10
+SPLIT_WORK = 10**12
+_MASS = 2**40
 
 
 @dataclass(frozen=True)
@@ -87,3 +89,32 @@ def group_cells(sizes: Counts, most: int) -> list[tuple[int, int]]:
             first, total = cell, 0
         total += size
     return [*groups, (first, len(sizes))]
+
+
+def split_rows(states: int, dimension: int) -> int:
+    """Choose how many rows at most a cell is split from: the splitting must not take long."""
+    work = states * dimension * SPLIT_ITERATIONS
+    return min(states * ROWS_PER_STATE, max(4 * states, SPLIT_WORK // work))
+
+
+def masses_of(weights: NDArray[np.float64], rows: Counts) -> Counts:
+    """Whole numbers in proportion to the cells' weights; what has rows has some mass."""
+    total = float(weights.sum()) or 1.0
+    masses = (weights / total * _MASS).astype(np.int64)
+    return np.where(rows > 0, np.maximum(masses, 1), 0)
+
+
+def apportion(masses: Counts, states: int) -> Counts:
+    """Divide `states` among cells: one each for those with mass, the others in proportion to it.
+
+    Fractions go to the largest remainders, ties to the lower cell; the sum is exactly `states`,
+    of which there must be at least as many as cells with mass.
+    """
+    shares = (masses > 0).astype(np.int64)
+    rest, total = states - int(shares.sum()), int(masses.sum())
+    assert rest >= 0, "fewer states than cells"
+    exact = [divmod(rest * mass, total) for mass in masses.tolist()]
+    shares += np.array([whole for whole, _ in exact])
+    order = np.argsort([-remainder for _, remainder in exact], kind="stable")
+    shares[order[: states - int(shares.sum())]] += 1
+    return shares

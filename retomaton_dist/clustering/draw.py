@@ -28,33 +28,6 @@ def priorities(numbers: NDArray[np.int64], seed: int) -> NDArray[np.uint64]:
     return mixed ^ (mixed >> np.uint64(31))
 
 
-def drawn(rows: int, count: int, seed: int) -> NDArray[np.int64]:
-    """Draw `count` of 0..rows-1 without replacement: those of the lowest priorities, in its order.
-
-    A longer draw begins with the shorter one. Memory grows with `count`, not with `rows`.
-    """
-    count = min(count, rows)
-    share = count / max(rows, 1)
-    threshold = np.uint64(min(int((share * 1.1 + 64 / max(rows, 1)) * 2**64), 2**64 - 1))
-    numbers, ranks = _below(rows, seed, threshold)
-    if len(numbers) < count:
-        numbers, ranks = _below(rows, seed, np.uint64(2**64 - 1))
-    return numbers[np.argsort(ranks)[:count]]
-
-
-def _below(
-    rows: int, seed: int, threshold: np.uint64
-) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
-    numbers, ranks = [np.empty(0, np.int64)], [np.empty(0, np.uint64)]
-    for part in blocks_of(rows, _ENTRIES_AT_ONCE):
-        some = np.arange(part.start, part.stop)
-        ranked = priorities(some, seed)
-        kept = ranked <= threshold
-        numbers.append(some[kept])
-        ranks.append(ranked[kept])
-    return np.concatenate(numbers), np.concatenate(ranks)
-
-
 @dataclass(frozen=True)
 class Draw:
     """Which of many entries are drawn, without a list of them: those of priorities up to `most`.
@@ -68,28 +41,45 @@ class Draw:
     def among(self, first: int, last: int) -> NDArray[np.int64]:
         """The drawn ones of first..last-1, ascending."""
         found = [np.empty(0, np.int64)]
-        for part in blocks_of(last - first, _ENTRIES_AT_ONCE):
-            numbers = np.arange(first + part.start, first + part.stop)
-            found.append(numbers[priorities(numbers, self.seed) <= np.uint64(self.most)])
+        for numbers, ranks in _ranked(first, last, self.seed):
+            found.append(numbers[ranks <= np.uint64(self.most)])
         return np.concatenate(found)
+
+
+def drawn(rows: int, count: int, seed: int) -> NDArray[np.int64]:
+    """Draw `count` of 0..rows-1 without replacement: those of the lowest priorities, in its order.
+
+    A longer draw begins with the shorter one. Memory grows with `count`, not with `rows`.
+    """
+    count = min(count, rows)
+    share = count / max(rows, 1)
+    threshold = min(int((share * 1.1 + 64 / max(rows, 1)) * 2**64), 2**64 - 1)
+    numbers = Draw(seed, threshold).among(0, rows)
+    if len(numbers) < count:
+        numbers = np.arange(rows)
+    return numbers[np.argsort(priorities(numbers, seed))[:count]]
 
 
 def draw(rows: int, count: int, seed: int) -> Draw:
     """Draw `count` of 0..rows-1. Memory grows with neither: priorities are counted, then sought."""
     assert 0 < count <= rows, "draws nothing, or more than there is"
     counts = np.zeros(1 << _LEADING_BITS, np.int64)
-    for ranks in _ranks(rows, seed):
+    for _, ranks in _ranked(0, rows, seed):
         counts += np.bincount(_leading(ranks), minlength=len(counts))
     reached = np.cumsum(counts)
     leading = int(np.searchsorted(reached, count))
-    some = np.concatenate([ranks[_leading(ranks) == leading] for ranks in _ranks(rows, seed)])
+    some = [ranks[_leading(ranks) == leading] for _, ranks in _ranked(0, rows, seed)]
     before = int(reached[leading] - counts[leading])
-    return Draw(seed, int(np.sort(some)[count - before - 1]))
+    return Draw(seed, int(np.sort(np.concatenate(some))[count - before - 1]))
 
 
-def _ranks(rows: int, seed: int) -> Iterator[NDArray[np.uint64]]:
-    for part in blocks_of(rows, _ENTRIES_AT_ONCE):
-        yield priorities(np.arange(part.start, part.stop), seed)
+def _ranked(
+    first: int, last: int, seed: int
+) -> Iterator[tuple[NDArray[np.int64], NDArray[np.uint64]]]:
+    """The numbers first..last-1 and their priorities, some at a time."""
+    for part in blocks_of(last - first, _ENTRIES_AT_ONCE):
+        numbers = np.arange(first + part.start, first + part.stop)
+        yield numbers, priorities(numbers, seed)
 
 
 def _leading(ranks: NDArray[np.uint64]) -> NDArray[np.int64]:

@@ -17,11 +17,11 @@ from retomaton_dist.clustering.arrays import Keys, blocks_of
 from retomaton_dist.clustering.draw import digests, priorities
 from retomaton_dist.clustering.products import (
     Blocking,
+    ProductScratch,
     begin,
     contend,
     load_block,
     load_slabs,
-    scratch_on,
     settled,
 )
 from retomaton_dist.compiled import compiled
@@ -50,7 +50,7 @@ def exact_neighbours(keys: Keys, k: int, blocking: Blocking) -> FindNeighbours:
     order = np.argsort(group, kind="stable")
     offsets = np.concatenate([[0], np.cumsum(np.bincount(group))])
     slabs = load_slabs(different, 0, len(different), blocking)
-    scratch = scratch_on(blocking.device)
+    scratch = ProductScratch(blocking.device)
 
     def find(entries: slice) -> Entries:
         found = np.full((entries.stop - entries.start, k), -1, np.int64)

@@ -1,22 +1,23 @@
 """Lloyd's iterations: what each finds, when to stop, and all of them over rows in memory."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
-from retomaton_dist.clustering.arrays import Centroids, Keys, StateOfRow
-from retomaton_dist.clustering.assign import finder
+from retomaton_dist.clustering.arrays import Centroids, Keys
+from retomaton_dist.clustering.assign import find_among_all
 from retomaton_dist.clustering.draw import first_centroids
 from retomaton_dist.clustering.products import Blocking
-from retomaton_dist.clustering.samples import rows_seen, strides_for
-from retomaton_dist.clustering.sums import digits_of, total_of
-from retomaton_dist.clustering.tally import (
+from retomaton_dist.clustering.samples import rows_seen, strides_for, tells_moves
+from retomaton_dist.clustering.sums import (
     add_tally,
+    digits_of,
     empty_range,
     norms_of,
     spread_unit,
     tally_of,
+    total_of,
 )
 from retomaton_dist.clustering.update import moved_centroids
 
@@ -63,39 +64,36 @@ class InMemory:
 
 
 def lloyd(keys: Keys, start: Centroids, stop: Stop, blocking: Blocking) -> InMemory:
-    """Run plain k-means over rows that lie in memory."""
-    centroids, history, before = start, tuple[Iteration, ...](), None
+    """Run plain k-means over rows that lie in memory.
+
+    An iteration assigns the rows that it sees, moves every centroid to the mean of its members and
+    refills empty states.
+    """
+    centroids, history, before = start, tuple[Iteration, ...](), np.empty(0, np.int32)
     strides = strides_for(len(keys), len(start), stop.iterations)
     while not stopped(history, stop):
-        number, whole = len(history), strides[len(history)] == 1
-        some = keys if whole else keys[rows_seen(0, len(keys), number, strides[number])]
-        centroids, states, found = _step(some, centroids, before, blocking)
-        inertia = scaled(found.inertia, len(keys), found.seen)
-        moved = found.moved if whole and (before is not None or number == 0) else None
-        before = states if whole else None
-        history = (*history, replace(found, inertia=inertia, moved=moved))
+        number, stride, moved = len(history), strides[len(history)], None
+        some = keys if stride == 1 else keys[rows_seen(0, len(keys), number, stride)]
+        nearest, unit = find_among_all(centroids, blocking)(some), spread_unit(*norms_of(centroids))
+        total = empty_range(0, len(centroids), keys.shape[1])
+        add_tally(total, tally_of(some, nearest, unit))
+        after = moved_centroids(total, unit, np.array([0, len(centroids)]))
+        if tells_moves(strides, number):
+            moved = float(np.mean(before != nearest.states)) if number else 1.0
+        found = Iteration(
+            inertia=scaled(total_of(digits_of(nearest.distances)), len(keys), len(some)),
+            moved=moved,
+            empty=int(np.count_nonzero(total.counts == 0)),
+            refilled=after.filled,
+            seen=len(some),
+        )
+        centroids, before, history = after.centroids, nearest.states, (*history, found)
     return InMemory(centroids, history)
 
 
 def scaled(inertia: float, rows: int, seen: int) -> float:
     """The inertia of all rows, if that of those that were seen is like it."""
     return inertia if seen == rows else inertia * (rows / max(seen, 1))
-
-
-def _step(
-    keys: Keys, centroids: Centroids, before: StateOfRow | None, blocking: Blocking
-) -> tuple[Centroids, StateOfRow, Iteration]:
-    """Assign rows, move every centroid to the mean of its members, refill empty states."""
-    nearest = finder(centroids, None, blocking)(keys)
-    unit = spread_unit(norms_of(centroids))
-    total = empty_range(0, len(centroids), keys.shape[1])
-    add_tally(total, tally_of(keys, nearest, unit))
-    after = moved_centroids(total, unit, np.array([0, len(centroids)]))
-    moved = 1.0 if before is None else float(np.mean(before != nearest.states))
-    empty = int(np.count_nonzero(total.counts == 0))
-    inertia = total_of(digits_of(nearest.distances))
-    found = Iteration(inertia, moved, empty, after.filled, len(keys))
-    return after.centroids, nearest.states, found
 
 
 def cluster_rows(

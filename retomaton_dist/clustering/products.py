@@ -68,30 +68,18 @@ class CentroidSlab:
     reaches: NDArray[np.float32]
 
 
-class ScratchMatrix:
-    """Memory for one matrix after another, so that none of them costs page faults."""
+class ProductScratch:
+    """The memory that one thread needs to multiply blocks with slabs: it costs no page faults."""
 
     def __init__(self, device: str) -> None:
-        self._memory = torch.empty(0, device=device)
+        self._memory = {name: torch.empty(0, device=device) for name in ("keys", "products")}
 
-    def matrix(self, rows: int, columns: int) -> Tensor:
-        """Return an uninitialised matrix, valid until the next one is asked for."""
-        if self._memory.numel() < rows * columns:
-            self._memory = torch.empty(rows * columns, device=self._memory.device)
-        return self._memory[: rows * columns].view(rows, columns)
-
-
-@dataclass(frozen=True)
-class ProductScratch:
-    """The memory that one thread needs to multiply blocks with slabs."""
-
-    keys: ScratchMatrix
-    products: ScratchMatrix
-
-
-def scratch_on(device: str) -> ProductScratch:
-    """Return scratch memory on a device, empty as yet."""
-    return ProductScratch(ScratchMatrix(device), ScratchMatrix(device))
+    def matrix(self, name: str, rows: int, columns: int) -> Tensor:
+        """Return an uninitialised matrix, valid until the next one of its name is asked for."""
+        memory = self._memory[name]
+        if memory.numel() < rows * columns:
+            memory = self._memory[name] = torch.empty(rows * columns, device=memory.device)
+        return memory[: rows * columns].view(rows, columns)
 
 
 @dataclass(frozen=True)
@@ -170,7 +158,7 @@ def contend(
         some = rows[part]
         keys = _selected(whole, some, contest.scratch)
         for slab in slabs:
-            products = contest.scratch.products.matrix(len(some), slab.doubled.shape[1])
+            products = contest.scratch.matrix("products", len(some), slab.doubled.shape[1])
             torch.mm(keys, slab.doubled, out=products)
             contest.fold(contest, slab, some, products)
     contest.seen.extend((slab.first, slab.last, rows) for slab in slabs)
@@ -180,7 +168,7 @@ def _selected(keys: Tensor, rows: NDArray[np.int64], scratch: ProductScratch) ->
     """Rows of a block: a view where they follow each other, else copied to scratch memory."""
     if len(rows) and int(rows[-1]) - int(rows[0]) + 1 == len(rows):
         return keys[int(rows[0]) : int(rows[-1]) + 1]
-    room = scratch.keys.matrix(len(rows), keys.shape[1])
+    room = scratch.matrix("keys", len(rows), keys.shape[1])
     return torch.index_select(keys, 0, torch.from_numpy(rows).to(keys.device), out=room)
 
 

@@ -6,6 +6,8 @@ leave places that hardly anything is near to, and the result is better than that
 iterations over all rows, at a quarter of the work (docs/explanation/algorithm.md).
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -36,3 +38,8 @@ def rows_seen(first: int, last: int, iteration: int, stride: int) -> NDArray[np.
     if stride == 1:
         return np.arange(first, last)
     return Draw(_FIRST_SEED + iteration, 2**64 // stride - 1).among(first, last)
+
+
+def tells_moves(strides: Sequence[int], iteration: int) -> bool:
+    """Whether an iteration and the one before see all rows: how many have moved is known then."""
+    return all(stride == 1 for stride in strides[: iteration + 1][-2:])

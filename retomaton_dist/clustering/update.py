@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 
 from retomaton_dist.clustering.arrays import Centroids, Counts
 from retomaton_dist.clustering.draw import priorities
-from retomaton_dist.clustering.sums import new_centroids
-from retomaton_dist.clustering.tally import RangeTally
+from retomaton_dist.clustering.sums import UNIT, RangeTally
+from retomaton_dist.errors import BadInput
 
+EXACT_BELOW = 2**39
 _STEP = 1 / 16
 
 
@@ -31,8 +32,25 @@ def moved_centroids(tally: RangeTally, unit: float, offsets: Counts) -> Refilled
     `offsets` are the cells' first states, within the range's first and last; `unit` is the step
     that spreads were counted in.
     """
-    means = new_centroids(tally.sums, tally.counts)
-    return refill(means, tally.counts, tally.spreads, unit, offsets, tally.sums.first)
+    means = means_of(tally)
+    return refill(means, tally.counts, tally.spreads, unit, offsets, tally.first)
+
+
+def means_of(tally: RangeTally) -> Centroids:
+    """Return the mean of each state's members, NaN where there are none.
+
+    Raises BadInput where sums may have left the range of an int64. What is a sum below 2^29 is
+    exact in float64 too; beyond it is rounded here, once.
+    """
+    if not bool((tally.magnitudes <= EXACT_BELOW).all()):
+        state = tally.first + int(np.argmax(tally.magnitudes))
+        raise BadInput(
+            f"the keys of state {state} may add up beyond 2^39, more than a sum can hold: "
+            "learn the states from fewer entries (--sample)"
+        )
+    means = tally.keys * UNIT / np.maximum(tally.counts, 1)[:, None]
+    means[tally.counts == 0] = np.nan
+    return means.astype(np.float32)
 
 
 def refill(

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from retomaton_dist.codec.threads import Threads
+from retomaton_dist.compiled import compiled
 from retomaton_dist.errors import BadInput, DamagedStore
 
 Rows = NDArray[np.int64]
@@ -37,7 +38,11 @@ class CodecSizes:
 
 
 class KeyCodec(ABC):
-    """One way to keep keys. With `encodes`, a stage of its own trains it and encodes all keys."""
+    """One way to keep keys.
+
+    With `encodes`, a stage of its own trains it and encodes all keys; automata with such codes do
+    not need the keys any more, so that these may be pruned.
+    """
 
     name: str
     encodes = True
@@ -78,6 +83,11 @@ class KeyCodec(ABC):
     ) -> tuple[float, float]:
         """Sums of squares: of what encoding changed in these keys, and of what they differ by."""
         raise NotImplementedError(f"the codec {self.name} keeps keys as they are")
+
+    def decode(self, rows: Arrays, sizes: CodecSizes, books: Arrays) -> NDArray[np.float32]:
+        """What the rows of some keys stand for."""
+        columns, count = {**books, **rows}, len(next(iter(rows.values())))
+        return self.open(columns.__getitem__, sizes).keys(np.arange(count))
 
     @abstractmethod
     def open(self, column: Callable[[str], NDArray[Any]], sizes: CodecSizes) -> "Codec":
@@ -152,6 +162,16 @@ class Codec(ABC):
             )
 
 
+@compiled
+def all_numbers(distances: NDArray[np.float32]) -> bool:
+    """Whether none of them is NaN: damage in keys or codes shows as that."""
+    sound = True
+    for i in range(distances.shape[0]):
+        # Only NaN differs from itself.
+        sound &= distances[i] == distances[i]
+    return sound
+
+
 def read_only(array: NDArray[Any]) -> NDArray[Any]:
     """The same array, not to be written."""
     view = array.view()
@@ -160,15 +180,15 @@ def read_only(array: NDArray[Any]) -> NDArray[Any]:
 
 
 def check_queries(queries: ArrayLike, dimension: int) -> NDArray[np.float32]:
-    """Queries as float32 [rows, d], or one line about what is wrong with them."""
+    """Queries as float32 [n, d]; another width, NaN or infinity is bad input."""
     given: NDArray[Any] = np.asarray(queries)
     if given.ndim != 2 or given.shape[1] != dimension:
-        raise BadInput(
-            f"queries of shape {given.shape}: the automaton's keys have {dimension} numbers, so "
-            f"queries must be [rows, {dimension}]"
-        )
-    rows = np.ascontiguousarray(given, np.float32)
-    sound = np.isfinite(rows).all(axis=1)
-    if not sound.all():
-        raise BadInput(f"query {int(np.argmin(sound))} holds NaN or infinity")
-    return rows
+        raise BadInput(f"queries have shape {given.shape}, not [n, {dimension}] as the keys")
+    if given.dtype.kind not in "fiu":
+        raise BadInput(f"queries are numbers, not {given.dtype}")
+    with np.errstate(over="ignore"):  # what overflows is infinite, and refused
+        checked = np.ascontiguousarray(given, np.float32)
+    if not np.isfinite(checked).all():
+        row = int(np.argmin(np.isfinite(checked).all(axis=1)))
+        raise BadInput(f"query {row} is NaN or infinite somewhere")
+    return checked

@@ -6,8 +6,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from retomaton_dist.codec.codec import Codec, CodecSizes, Column, KeyCodec, Rows, read_only
-from retomaton_dist.codec.numbers import all_numbers
+from retomaton_dist.codec.codec import (
+    Codec,
+    CodecSizes,
+    Column,
+    KeyCodec,
+    Rows,
+    all_numbers,
+    read_only,
+)
 from retomaton_dist.codec.threads import Threads
 from retomaton_dist.compiled import compiled, compiled_sums
 

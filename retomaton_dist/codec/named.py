@@ -2,7 +2,8 @@
 
 from retomaton_dist.codec.codec import Codec, CodecSizes, Column, KeyCodec
 from retomaton_dist.settings.choices import CODECS
-from retomaton_dist.storage.automaton import AutomatonFiles, AutomatonShape
+from retomaton_dist.storage.automaton import AutomatonShape
+from retomaton_dist.storage.column_folder import ColumnFolder
 
 
 def codec_named(name: str) -> KeyCodec:
@@ -17,7 +18,7 @@ def columns_of(shape: AutomatonShape) -> dict[str, Column]:
     return {**shape.columns(), **codec.columns(shape.entries, _sizes(shape))}
 
 
-def open_codec(files: AutomatonFiles) -> Codec:
+def open_codec(files: ColumnFolder[AutomatonShape]) -> Codec:
     """The codec of an automaton's folder, mapped; sizes that no codec has are refused."""
     shape = files.shape
     if shape.codec not in CODECS or (shape.code_size and shape.dimension % shape.code_size):

@@ -4,7 +4,7 @@ How keys are encoded is in `pq_encoder.py`, imported where that is done: it need
 """
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,15 +16,12 @@ from retomaton_dist.codec.codec import (
     Column,
     KeyCodec,
     Rows,
+    all_numbers,
     read_only,
 )
-from retomaton_dist.codec.numbers import all_numbers
 from retomaton_dist.codec.threads import Threads
 from retomaton_dist.compiled import Whole, compiled, compiled_sums
 from retomaton_dist.errors import BadInput
-
-if TYPE_CHECKING:
-    from retomaton_dist.codec.pq_encoder import Codebooks
 
 WORDS = 256
 MOST_CODE_BYTES = 64
@@ -99,24 +96,23 @@ class PqCodec(KeyCodec):
         """K-means for the cells, then for the words of each part."""
         from retomaton_dist.codec.pq_encoder import train
 
-        books = train(keys, sizes.cells, sizes.code_size, seed)
-        return {"centroids": books.centroids, "codebooks": books.codebooks}
+        centroids, codebooks = train(keys, sizes.cells, sizes.code_size, seed)
+        return {"centroids": centroids, "codebooks": codebooks}
 
     def encode(self, keys: NDArray[Any], sizes: CodecSizes, books: Arrays) -> Arrays:
         """The nearest cell, and of each part the nearest word."""
         from retomaton_dist.codec.pq_encoder import encode
 
-        return vars(encode(keys, _codebooks(sizes, books)))
+        return encode(keys, *_shaped(sizes, books))
 
     def lost(
         self, keys: NDArray[Any], sizes: CodecSizes, books: Arrays, rows: Arrays
     ) -> tuple[float, float]:
         """What words leave of residuals, and what keys differ from the mean of the cells by."""
-        from retomaton_dist.codec.pq_encoder import Encoded, decode
-
-        known = _codebooks(sizes, books)
-        error = keys.astype(np.float32) - decode(Encoded(**rows), known)
-        return _squares(error), _squares(keys - known.centroids.mean(axis=0))
+        error = keys.astype(np.float32) - self.decode(rows, sizes, books)
+        apart = keys - _shaped(sizes, books)[0].mean(axis=0)
+        squares = [np.einsum("ij,ij->", rows, rows, dtype=np.float64) for rows in (error, apart)]
+        return float(squares[0]), float(squares[1])
 
     def open(self, column: Callable[[str], NDArray[Any]], sizes: CodecSizes) -> Codec:
         """Over codes."""
@@ -181,16 +177,6 @@ def _shaped(sizes: CodecSizes, books: Arrays) -> tuple[NDArray[np.float32], NDAr
     """Centroids [C, d] and codebooks [M, d / M, 256]."""
     words = books["codebooks"].reshape(sizes.code_size, -1, WORDS)
     return books["centroids"].reshape(sizes.cells, -1), words
-
-
-def _codebooks(sizes: CodecSizes, books: Arrays) -> "Codebooks":
-    from retomaton_dist.codec.pq_encoder import Codebooks
-
-    return Codebooks(*_shaped(sizes, books))
-
-
-def _squares(rows: NDArray[Any]) -> float:
-    return float(np.einsum("ij,ij->", rows, rows, dtype=np.float64))
 
 
 @compiled_sums

@@ -9,7 +9,6 @@ encode, and its bytes depended on the CPU's instructions.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -27,30 +26,8 @@ ROWS = 256
 Floats = NDArray[np.float32]
 
 
-@dataclass(frozen=True)
-class Codebooks:
-    """What training yields: centroids [C, d] and codewords [M, d / M, 256]."""
-
-    centroids: Floats
-    codebooks: Floats
-
-    @property
-    def code_size(self) -> int:
-        """M."""
-        return len(self.codebooks)
-
-
-@dataclass(frozen=True)
-class Encoded:
-    """Codes of some keys: cell, M bytes, and the bracket |r|^2 + 2<c, r> of each."""
-
-    cells: NDArray[np.uint16]
-    codes: NDArray[np.uint8]
-    brackets: Floats
-
-
-def train(sample: NDArray[Any], cells: int, code_size: int, seed: int = 0) -> Codebooks:
-    """Train cells and codewords on a sample of keys [rows, d]."""
+def train(sample: NDArray[Any], cells: int, code_size: int, seed: int = 0) -> tuple[Floats, Floats]:
+    """Train on a sample of keys [rows, d]: centroids [C, d] and codewords [M, d / M, 256]."""
     keys = np.ascontiguousarray(sample, np.float32)
     rows, dimension = torch.from_numpy(keys), keys.shape[1]
 
@@ -69,7 +46,7 @@ def train(sample: NDArray[Any], cells: int, code_size: int, seed: int = 0) -> Co
 
     start = np.ascontiguousarray(parts[_drawn(len(keys), WORDS, seed)].transpose(1, 0, 2))
     words = _lloyd(residuals, start, nearest_words)
-    return Codebooks(centroids, np.ascontiguousarray(words.transpose(0, 2, 1)))
+    return centroids, np.ascontiguousarray(words.transpose(0, 2, 1))
 
 
 def _lloyd(rows: Floats, centres: Floats, nearest: Callable[[Floats], NDArray[Any]]) -> Floats:
@@ -95,43 +72,24 @@ def _drawn(rows: int, count: int, seed: int) -> NDArray[np.int64]:
     return drawn
 
 
-def encode(keys: NDArray[Any], books: Codebooks) -> Encoded:
-    """Encode keys [rows, d]."""
+def encode(keys: NDArray[Any], centroids: Floats, codebooks: Floats) -> dict[str, NDArray[Any]]:
+    """Encode keys [rows, d]: cell, M bytes, and the bracket |r|^2 + 2<c, r> of each."""
     # Copied: torch takes no maps, which are read-only.
-    centroids = torch.from_numpy(books.centroids.copy())
-    words = np.ascontiguousarray(books.codebooks.transpose(0, 2, 1))
-    rows, parts, norms = len(keys), books.code_size, _norms(words)
-    made = Encoded(
-        np.empty(rows, np.uint16), np.empty((rows, parts), np.uint8), np.empty(rows, np.float32)
-    )
+    centres = torch.from_numpy(centroids.copy())
+    words = np.ascontiguousarray(codebooks.transpose(0, 2, 1))
+    rows, parts, norms = len(keys), np.arange(len(words)), _norms(words)
+    cells, brackets = np.empty(rows, np.uint16), np.empty(rows, np.float32)
+    codes = np.empty((rows, len(words)), np.uint8)
     for first in range(0, rows, BLOCK):
         block = slice(first, min(first + BLOCK, rows))
         some = torch.from_numpy(np.ascontiguousarray(keys[block], np.float32))
-        cells = _nearest(some, centroids)
-        residuals = (some - centroids[cells]).numpy()
-        _nearest_words(residuals, words, norms, made.codes[block])
-        made.cells[block] = cells.numpy()
-        made.brackets[block] = _brackets(centroids[cells].numpy(), words, made.codes[block])
-    return made
-
-
-def decode(encoded: Encoded, books: Codebooks) -> Floats:
-    """What encoded keys stand for, [rows, d]."""
-    found: Floats = books.centroids[encoded.cells] + _residuals(
-        books.codebooks.transpose(0, 2, 1), encoded.codes
-    )
-    return found
-
-
-def _brackets(centroids: Floats, words: Floats, codes: NDArray[np.uint8]) -> Floats:
-    residuals = _residuals(words, codes).astype(np.float64)
-    brackets: Floats = ((residuals + 2.0 * centroids) * residuals).sum(1).astype(np.float32)
-    return brackets
-
-
-def _residuals(words: Floats, codes: NDArray[np.uint8]) -> Floats:
-    """What the codes stand for without their centroids, [rows, d]."""
-    return words[np.arange(len(words)), codes].reshape(len(codes), -1)
+        nearest = _nearest(some, centres)
+        chosen = centres[nearest]
+        _nearest_words((some - chosen).numpy(), words, norms, codes[block])
+        coded = words[parts, codes[block]].reshape(len(some), -1).astype(np.float64)
+        cells[block] = nearest.numpy()
+        brackets[block] = ((coded + 2.0 * chosen.numpy()) * coded).sum(1)
+    return {"cells": cells, "codes": codes, "brackets": brackets}
 
 
 def _nearest(rows: Tensor, centres: Tensor) -> Tensor:

@@ -81,18 +81,16 @@ def _sections(file: BinaryIO, source: Source, piece: Piece, split: Split) -> Ite
 
 def _records(file: BinaryIO, source: Source, piece: Piece, field: str) -> Iterator[Text]:
     for offset, line in _lines(file, piece):
-        if line.strip():
-            record = _record(_decode(line, source, offset), source, offset)
-            yield Text(f"{source.name}@{offset}", offset, _field(record, field, source, offset))
-
-
-def _record(line: str, source: Source, offset: int) -> object:
-    try:
-        return json.loads(line)
-    except (ValueError, RecursionError) as error:
-        raise CorpusError(
-            f"{source.path}: no JSON in the line at byte {offset}: {error}"
-        ) from error
+        if not line.strip():
+            continue
+        text = _decode(line, source, offset)
+        try:
+            record = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise CorpusError(
+                f"{source.path}: no JSON in the line at byte {offset}: {error}"
+            ) from error
+        yield Text(f"{source.name}@{offset}", offset, _field(record, field, source, offset))
 
 
 def _field(record: object, field: str, source: Source, offset: int) -> str:
@@ -121,9 +119,15 @@ def _rows(source: Source, piece: Piece, column: str) -> Iterator[Text]:
         groups = list(range(piece.start, piece.stop))
         try:
             for batch in file.iter_batches(PARQUET_ROWS, groups, [column]):
-                for text in batch.column(0):
-                    yield Text(f"{source.name}@{row}", row, _cell(text, column, source, row))
+                for cell in batch.column(0):
+                    # A missing one is an empty document.
+                    yield Text(f"{source.name}@{row}", row, cell.as_py() or "")
                     row += 1
+        except UnicodeDecodeError as error:
+            raise CorpusError(
+                f"{source.path}: column {column} of row {row} is not UTF-8 at its byte "
+                f"{error.start}"
+            ) from None
         except (OSError, pa.ArrowException) as error:
             raise CorpusError(
                 f"{source.path}: damaged at row {row} or soon after: {str(error).splitlines()[0]}"
@@ -144,16 +148,6 @@ def _check_column(schema: Any, column: str, source: Source) -> None:
     kind = schema.field(column).type
     if not (types.is_string(kind) or types.is_large_string(kind)):
         raise CorpusError(f"{source.path}: column {column} is {kind}, not text: use --field")
-
-
-def _cell(text: Any, column: str, source: Source, row: int) -> str:
-    """Text of a cell; a missing one is an empty document."""
-    try:
-        return text.as_py() or ""
-    except UnicodeDecodeError as error:
-        raise CorpusError(
-            f"{source.path}: column {column} of row {row} is not UTF-8 at its byte {error.start}"
-        ) from None
 
 
 def _lines(file: BinaryIO, piece: Piece, *, beyond: bool = False) -> Iterator[tuple[int, bytes]]:

@@ -53,7 +53,11 @@ def choose_split(split: str | None, field: str, sources: Sequence[Source]) -> Sp
     if split is None:
         return Split("record" if records else "file", field=field)
     if split.startswith(REGEX):
-        chosen = Split("regex", _checked_pattern(split.removeprefix(REGEX)), field)
+        chosen = Split("regex", split.removeprefix(REGEX), field)
+        try:
+            re.compile(chosen.pattern)
+        except re.error as error:
+            raise BadInput(f"--split {split}: no regular expression: {error}") from error
     elif split in ("file", "line", "record"):
         chosen = Split(split, field=field)
     else:
@@ -116,11 +120,3 @@ def check_length(name: str, length: int) -> None:
             f"document {name} has {length:,} bytes, and {LONGEST_DOCUMENT:,} are the most; cut it "
             f"into several with --split line or --split regex:PATTERN"
         )
-
-
-def _checked_pattern(pattern: str) -> str:
-    try:
-        re.compile(pattern)
-    except re.error as error:
-        raise BadInput(f"--split regex:{pattern}: no regular expression: {error}") from error
-    return pattern

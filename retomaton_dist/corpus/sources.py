@@ -178,11 +178,11 @@ def _expand(item: str) -> Iterator[tuple[Path, str]]:
 
 def _below(folder: Path) -> Iterator[tuple[Path, str]]:
     paths = [path for path in sorted(folder.rglob("*")) if path.is_file()]
-    names = [path.relative_to(folder).as_posix() for path in paths]
-    shown = [pair for pair in zip(paths, names, strict=True) if not _hidden(pair[1])]
+    found = [(path, path.relative_to(folder)) for path in paths]
+    shown = [(path, name) for path, name in found if not any(p[0] == "." for p in name.parts)]
     if not shown:
         raise CorpusError(f"{folder} is a folder without files; give text with --corpus")
-    yield from shown
+    yield from ((path, name.as_posix()) for path, name in shown)
 
 
 def _matches(pattern: str) -> Iterator[tuple[Path, str]]:
@@ -195,10 +195,6 @@ def _matches(pattern: str) -> Iterator[tuple[Path, str]]:
     root = os.path.commonpath([path.parent for path in paths])
     for path in paths:
         yield path, path.relative_to(root).as_posix()
-
-
-def _hidden(name: str) -> bool:
-    return any(part.startswith(".") for part in name.split("/"))
 
 
 def _fingerprinted(path: Path, name: str) -> Source:

@@ -7,10 +7,8 @@ from pathlib import Path
 from retomaton_dist.dry_run.disk import free_disk, free_memory, warnings
 from retomaton_dist.dry_run.extraction import (
     COUNTED_BYTES,
-    COUNTING,
-    READING,
-    SECONDS,
-    ExtractEstimate,
+    Counted,
+    Extraction,
     count,
     time_extraction,
 )
@@ -23,6 +21,8 @@ from retomaton_dist.settings import BuildSettings, TokenizeSettings
 from retomaton_dist.stages.build import check_fit, check_later, estimate_stages, find_inputs
 from retomaton_dist.stages.cost import Rates, ReadingCost, StageEstimate, Work
 
+# That a dry run measures for, and the shares of it for counting tokens and for the model.
+SECONDS, COUNTING, READING = 60.0, 0.4, 0.3
 HEAD = ("stage", "makes", "disk", "reads", "passes", "memory", "unit", "time", "time is")
 
 
@@ -31,7 +31,8 @@ class BuildEstimate:
     """What every stage would leave and need, beside what is free."""
 
     store: Path
-    extraction: ExtractEstimate
+    counted: Counted
+    extraction: Extraction
     rates: Rates
     stages: tuple[StageEstimate, ...]
     starting: float
@@ -54,7 +55,7 @@ class BuildEstimate:
 
     def as_text(self) -> str:
         """A table for people."""
-        counted, shape = self.extraction.counted, self.extraction.shape
+        counted, shape = self.counted, self.extraction.shape
         about = "" if counted.share == 1 else "about "
         head = (
             f"{self.store} would hold {about}{shape.entries:,} entries of {shape.dimension} "
@@ -88,14 +89,13 @@ class BuildEstimate:
         return [*warnings(self.disk, self.memory, self.store), *(tight if close else []), *stuck]
 
     def _basis(self) -> list[str]:
-        rates, extraction = self.rates, self.extraction
-        share = extraction.counted.share
+        rates, extraction, share = self.rates, self.extraction, self.counted.share
         part = "all" if share == 1 else f"{share:.1%}"
         return [
             "  memory and unit (the longest) are of one worker; passes are over all keys",
             f"  measured: tokenizing {part} of the corpus, and the model on "
-            f"{extraction.timed_tokens:,} tokens at once "
-            f"({extraction.tokens_per_second:,.0f} tokens/s by each of {extraction.workers} "
+            f"{extraction.timed.tokens:,} tokens at once "
+            f"({extraction.timed.tokens_per_second:,.0f} tokens/s by each of {extraction.workers} "
             "workers)",
             "  derived: work to be done over rates of each worker, timed now on made-up keys: "
             f"{rates.products / 1e9:,.1f} G multiplications/s (states), "
@@ -123,32 +123,24 @@ def estimate_build(
             )
         shape = inputs.shape(counted.entries, settings)
         check_fit(settings, shape)
-        reading = READING * seconds
-        extraction = time_extraction(store, settings, inputs, counted, session, reading)
+        extraction = time_extraction(settings, inputs, counted, session, READING * seconds)
         left = (1 - COUNTING - READING) * seconds
         rates = measure(choose_sizes(settings, shape), session, left)
         workers = session.crew(gpu=session.has_gpu()).workers
         vocabulary = inputs.corpus.tokenizer.vocabulary
     documents = counted.whole(len(counted.lengths))
-    efforts = _tokenizing(extraction, settings), _model(extraction)
-    work = Work(shape, workers, rates, vocabulary, documents, 0.0, *efforts)
-    stages, timeout = estimate_stages(settings, work), settings.workers.unit_timeout
-    return BuildEstimate(Path(store), extraction, rates, tuple(stages), start, timeout)
+    costs = _tokenizing(counted, extraction.workers, settings), extraction.cost
+    work = Work(shape, workers, rates, vocabulary, documents, 0.0, *costs)
+    stages, timeout = tuple(estimate_stages(settings, work)), settings.workers.unit_timeout
+    return BuildEstimate(Path(store), counted, extraction, rates, stages, start, timeout)
 
 
-def _tokenizing(extraction: ExtractEstimate, settings: BuildSettings) -> ReadingCost:
+def _tokenizing(counted: Counted, workers: int, settings: BuildSettings) -> ReadingCost:
     """What counting the tokens took, for the whole corpus and its units."""
-    counted, whole = extraction.counted, settings.of(TokenizeSettings).unit_bytes
+    whole = settings.of(TokenizeSettings).unit_bytes
     unit = min(counted.unit_seconds * whole / min(whole, COUNTED_BYTES), counted.seconds)
-    spent = counted.seconds * extraction.workers
-    return ReadingCost(spent, unit, counted.worker_bytes, extraction.workers, "measured")
-
-
-def _model(extraction: ExtractEstimate) -> ReadingCost:
-    """What the model takes at the rate that was timed."""
-    spent = extraction.seconds * extraction.workers
-    unit = extraction.unit_tokens / extraction.tokens_per_second
-    return ReadingCost(spent, unit, extraction.worker_bytes, extraction.workers, "measured")
+    spent = counted.seconds * workers
+    return ReadingCost(spent, unit, counted.worker_bytes, workers, "measured")
 
 
 def _cells(stage: StageEstimate) -> tuple[str, ...]:

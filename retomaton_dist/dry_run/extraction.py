@@ -9,31 +9,26 @@ would use, as far as time allows.
 import time
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 import psutil
 import torch
 from numpy.typing import NDArray
 
-from retomaton_dist.dry_run.disk import free_disk, free_memory, warnings
 from retomaton_dist.lm.identity import ModelSpec
 from retomaton_dist.lm.model import LanguageModel
-from retomaton_dist.runtime.progress import clock, showing
+from retomaton_dist.runtime.progress import showing
 from retomaton_dist.runtime.session import Session
 from retomaton_dist.settings import BuildSettings
-from retomaton_dist.stages.build import BuildInputs, find_inputs
+from retomaton_dist.stages.build import BuildInputs
+from retomaton_dist.stages.cost import ReadingCost
 from retomaton_dist.stages.extract import Windowing, choose_unit_chunks
-from retomaton_dist.stages.tokenize import BYTES_PER_TOKEN, Pieces, TextTokenizer, TokenizePlan
+from retomaton_dist.stages.tokenize import Pieces, TextTokenizer, TokenizePlan
 from retomaton_dist.storage.datastore import Shape
 
 # Of source in a unit of counting, so that there is a moment to stop at.
 COUNTED_BYTES = 1 << 20
 LEAST_TOKENS, FACTOR = 64, 4
-# That a dry run takes, beyond starting workers and loading the model.
-SECONDS = 60.0
-# Shares of the time that a dry run has: for counting, and for the model.
-COUNTING, READING = 0.4, 0.3
 
 
 @dataclass(frozen=True)
@@ -67,90 +62,40 @@ class Counted:
 
 
 @dataclass(frozen=True)
-class ExtractEstimate:
-    """What extraction would take, beside what is free."""
+class Extraction:
+    """What reading the corpus with the model would take."""
 
-    store: Path
-    counted: Counted
     shape: Shape
+    timed: "Timed"
     computed_tokens: int
-    workers: int
-    tokens_per_second: float
-    worker_bytes: int
-    timed_tokens: int
     unit_tokens: int
+    workers: int
 
     @property
-    def disk_bytes(self) -> int:
-        """Keys, values, pointers and the tokenised corpus."""
-        return self.shape.entries * (2 * self.shape.dimension + 4 + 8 + BYTES_PER_TOKEN)
-
-    @property
-    def memory_bytes(self) -> int:
-        """Of all workers together."""
-        return self.worker_bytes * self.workers
-
-    @property
-    def seconds(self) -> float:
-        """Of extraction, once the workers have started."""
-        return self.computed_tokens / (self.tokens_per_second * self.workers)
-
-    def as_text(self) -> str:
-        """A table for people."""
-        counted = self.counted
-        described = counted.described().replace(" documents", "")
-        about = "" if counted.share == 1 else "about "
-        rows = [
-            ("documents", described),
-            ("entries", f"{about}{self.shape.entries:,} of {self.shape.dimension} numbers"),
-            ("disk", f"{_gigabytes(self.disk_bytes)}, free: {_gigabytes(free_disk(self.store))}"),
-            ("memory", f"{_gigabytes(self.memory_bytes)} for {self.workers} workers, free here: "
-                       f"{_gigabytes(free_memory())}"),
-            ("time", f"about {clock(self.seconds)} with {self.workers} workers at "
-                     f"{self.tokens_per_second:,.0f} tokens/s each, measured now on "
-                     f"{self.timed_tokens:,} tokens"),
-        ]  # fmt: skip
-        warned = warnings(self.disk_bytes, self.memory_bytes, self.store)
-        return "\n".join([f"{self.store} would hold", *map(_line, rows), *warned])
-
-
-def estimate_extraction(
-    store: str | Path, settings: BuildSettings, seconds: float = SECONDS
-) -> ExtractEstimate:
-    """Count, time and estimate, in about so many seconds; the store is not touched."""
-    with Session(settings.workers) as session:
-        inputs = find_inputs(Path(store), settings, session)
-        counted = count(inputs.corpus, session, COUNTING * seconds)
-        return time_extraction(store, settings, inputs, counted, session, READING * seconds)
+    def cost(self) -> ReadingCost:
+        """At the rate that was timed, once the workers have started."""
+        spent = self.computed_tokens / self.timed.tokens_per_second
+        unit = self.unit_tokens / self.timed.tokens_per_second
+        return ReadingCost(spent, unit, self.timed.memory, self.workers, "measured")
 
 
 def time_extraction(
-    store: str | Path,
-    settings: BuildSettings,
-    inputs: BuildInputs,
-    counted: Counted,
-    session: Session,
-    seconds: float,
-) -> ExtractEstimate:
+    settings: BuildSettings, inputs: BuildInputs, counted: Counted, session: Session, seconds: float
+) -> Extraction:
     """Time the model as extraction would run it, and estimate from that."""
     windowing, entries = inputs.windowing, counted.entries
     workers = session.crew(gpu=windowing.device == "cuda").workers
     timed = _timed(inputs.outlined.spec, windowing, workers, session, seconds)
     shape = inputs.shape(max(entries, 1), settings)
-    per_unit = choose_unit_chunks(shape, windowing)
-    units = -(-shape.chunks // per_unit)
+    units = -(-shape.chunks // choose_unit_chunks(shape, windowing))
     seams = units * windowing.context // 2
     computed = counted.whole(_computed(counted.lengths, windowing)) + seams
-    return ExtractEstimate(
-        store=Path(store),
-        counted=counted,
+    return Extraction(
         shape=Shape(entries, shape.dimension, shape.chunk_entries),
+        timed=timed,
         computed_tokens=computed,
-        workers=min(workers, units),
-        tokens_per_second=timed.tokens_per_second,
-        worker_bytes=timed.memory,
-        timed_tokens=timed.tokens,
         unit_tokens=-(-computed // max(units, 1)),
+        workers=min(workers, units),
     )
 
 
@@ -264,11 +209,3 @@ def _computed(lengths: NDArray[np.int64], windowing: Windowing) -> int:
     beyond = np.maximum(lengths - windowing.context, 0)
     windows = -(-beyond // windowing.stride)
     return int(lengths.sum() + (windows * (windowing.context - windowing.stride)).sum())
-
-
-def _line(row: tuple[str, str]) -> str:
-    return f"  {row[0]:<10} {row[1]}"
-
-
-def _gigabytes(size: float) -> str:
-    return f"{size / 1e9:,.2f} GB"

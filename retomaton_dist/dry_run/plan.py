@@ -22,7 +22,7 @@ from retomaton_dist.settings import (
     PlanSettings,
     TokenizeSettings,
 )
-from retomaton_dist.settings.parsing import with_tables
+from retomaton_dist.settings.parsing import TABLES, split_keywords, with_tables
 from retomaton_dist.stages.build import all_stages, check_fit, check_later
 from retomaton_dist.stages.cost import ReadingCost, StageEstimate, Work
 from retomaton_dist.stages.extract import choose_shape
@@ -83,14 +83,16 @@ class Planned:
         return sum(map(self.seconds_of, self.stages))
 
     def seconds_of(self, stage: StageEstimate) -> float:
-        """Of one stage: computing or moving bytes, whichever takes longer."""
-        return max(stage.seconds, self.moving(stage))
+        """Of one stage: computing or moving bytes, whichever takes longer.
 
-    def moving(self, stage: StageEstimate) -> float:
-        """Seconds of the network or, on one node, of its disk, if memory does not hold it all."""
-        if self.settings.nodes > 1:
-            return self.network(stage) / (self.settings.nodes * self.settings.network / 8 * 1e9)
-        return self.reads(stage) / measured.DISK_BYTES if self.disk > self.node_memory else 0.0
+        Bytes go through the network or, on one node, its disk, if memory does not hold them all.
+        """
+        moving, nodes = 0.0, self.settings.nodes
+        if nodes > 1:
+            moving = self.network(stage) / (nodes * self.settings.network / 8 * 1e9)
+        elif self.disk > self.node_memory:
+            moving = self.reads(stage) / measured.DISK_BYTES
+        return max(stage.seconds, moving)
 
     @property
     def core_hours(self) -> float:
@@ -105,7 +107,8 @@ class Planned:
     def hours(self, stage: StageEstimate) -> tuple[float, float]:
         """Core- and GPU-hours of a stage."""
         spent = (stage.core_seconds + stage.alone) / 3600
-        return (0.0, spent) if self._by_gpu(stage) else (spent, 0.0)
+        by_gpu = self.settings.gpus > 0 and stage.stage in GPU_STAGES
+        return (0.0, spent) if by_gpu else (spent, 0.0)
 
     def network(self, stage: StageEstimate) -> float:
         """Bytes between nodes: all reads and writes, for the store is shared, and exchanges."""
@@ -197,16 +200,25 @@ class Planned:
             "that of computing, or of moving bytes where that takes longer",
         ]
 
-    def _by_gpu(self, stage: StageEstimate) -> bool:
-        return self.settings.gpus > 0 and stage.stage in GPU_STAGES
+
+def plan(**settings: Any) -> Planned:
+    """Say what a build of so many tokens would take on such machines; nothing is written.
+
+    Keywords are the flags of `retomaton plan`; `tokens`, and `model` or `dimension`, are needed.
+    Settings of stages are tables, as in `rd.build`: `cluster={"states": 500}`.
+    """
+    flags = {name: value for name, value in settings.items() if name not in TABLES}
+    (chosen,) = split_keywords((PlanSettings,), flags, TABLES)
+    return _planned(chosen, with_tables((), settings))
 
 
-def make_plan(settings: PlanSettings, tables: Any) -> Planned:
-    """Estimate every stage; `tables` are settings of stages, as in the file of a build."""
+def _planned(settings: PlanSettings, build: BuildSettings) -> Planned:
     keys = _keys(settings)
     rates = widened(read_rates(settings.rates) if settings.rates else MEASURED, keys.dimension)
     cores = settings.cores or psutil.cpu_count() or 1
-    memory = 1e9 * settings.node_memory if settings.node_memory else _memory(settings)
+    memory = CORE_MEMORY * cores if settings.cores else float(psutil.virtual_memory().total)
+    if settings.node_memory:
+        memory = 1e9 * settings.node_memory
     shape = choose_shape(int(settings.tokens), keys.dimension, None)
     work = Work(shape, settings.nodes * cores, rates, keys.vocabulary)
     work = replace(
@@ -215,17 +227,17 @@ def make_plan(settings: PlanSettings, tables: Any) -> Planned:
         tokenizing=_tokenizing(settings, work),
         model=_model(settings, keys, work),
     )
-    build, notes = _fitting(with_tables((), tables), work)
+    build, notes = _fitting(build, work)
     check_later(None, build, keys.dimension)
     check_fit(build, work.shape)
-    stages = _estimates(build, settings, work)
+    faster = replace(rates, products=measured.GPU_PRODUCTS)
+    on_gpus = replace(work, workers=settings.nodes * settings.gpus, rates=faster)
+    stages = [
+        part
+        for _, stage in all_stages()
+        for part in stage.estimate(build, on_gpus if stage.gpu and settings.gpus else work)
+    ]
     return Planned(settings, keys, cores, memory, tuple(stages), notes)
-
-
-def _memory(settings: PlanSettings) -> float:
-    if settings.cores is None:
-        return float(psutil.virtual_memory().total)
-    return CORE_MEMORY * settings.cores
 
 
 def _keys(settings: PlanSettings) -> KeySizes:
@@ -266,14 +278,3 @@ def _model(settings: PlanSettings, keys: KeySizes, work: Work) -> ReadingCost:
         work.memory(4 * keys.parameters + 4.0 * keys.vocabulary * keys.dimension),
         settings.nodes * settings.gpus if by_gpu else work.workers,
     )
-
-
-def _estimates(build: BuildSettings, settings: PlanSettings, work: Work) -> list[StageEstimate]:
-    """Every stage, by GPUs if it uses them and there are any."""
-    faster = replace(work.rates, products=measured.GPU_PRODUCTS)
-    on_gpus = replace(work, workers=settings.nodes * settings.gpus, rates=faster)
-    return [
-        part
-        for _, stage in all_stages()
-        for part in stage.estimate(build, on_gpus if stage.gpu and settings.gpus else work)
-    ]

@@ -19,17 +19,15 @@ from retomaton_dist.automaton.contexts import context_order
 from retomaton_dist.automaton.layout import slot_order
 from retomaton_dist.clustering.assign import find_among_all
 from retomaton_dist.clustering.products import Blocking
-from retomaton_dist.clustering.two_level import cells_for
+from retomaton_dist.clustering.recipe import cells_for, resolve
 from retomaton_dist.codec.codec import CodecSizes
 from retomaton_dist.codec.named import codec_named
-from retomaton_dist.codec.pq_encoder import Codebooks, decode, encode
 from retomaton_dist.dry_run.rates import WHOLE_STAGE
 from retomaton_dist.runtime.progress import Progress
 from retomaton_dist.runtime.session import Session
 from retomaton_dist.search.library import faiss, limit_threads
 from retomaton_dist.settings import BuildSettings, ClusterSettings, CompileSettings
 from retomaton_dist.stages.cost import Rates
-from retomaton_dist.stages.kmeans_recipe import resolve
 from retomaton_dist.storage.datastore import Shape
 
 ROWS = 4096
@@ -143,10 +141,10 @@ class ProbeWorker:
         return partial(index.search, self._keys.astype(np.float32), 1)
 
     def _encoding(self) -> Callable[[], object]:
-        dimension, codec = self._sizes.dimension, self._sizes.codec
-        words = self._drawn(codec.code_size, dimension // codec.code_size, 256)
-        books = Codebooks(self._drawn(codec.cells, dimension), words)
-        return lambda: decode(encode(self._keys, books), books)
+        codec, sizes = codec_named("pq"), self._sizes.codec
+        shapes = codec.books(sizes).items()
+        books = {name: self._drawn(length) for name, (_, length) in shapes}
+        return lambda: codec.decode(codec.encode(self._keys, sizes, books), sizes, books)
 
     def _placing(self) -> Callable[[], object]:
         states = self._random.integers(0, SORTED // 100, SORTED)
@@ -164,8 +162,7 @@ class ProbeWorker:
     def _ordering(self) -> Callable[[], object]:
         # Text repeats itself: as much of it as this keeps whole contexts the same.
         tokens = np.minimum(self._random.zipf(1.3, SORTED // 4), 50_000).astype(np.int32)
-        before, entries = np.tile(tokens, 4), np.arange(SORTED)
-        return partial(context_order, before, entries, CONTEXT)
+        return partial(context_order, np.tile(tokens, 4), CONTEXT)
 
     def _sweeping(self) -> Callable[[], object]:
         numbers = self._random.integers(0, 1 << 20, SWEPT).astype(np.uint32)

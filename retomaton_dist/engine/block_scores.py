@@ -127,7 +127,7 @@ class BlockScorer:
         begins = np.array([corpus.first_token(span.document) for span in slab.spans])
         sizes = [span.last - span.first for span in slab.spans]
         begins = np.repeat(begins, sizes)
-        ends = begins + corpus.lead + positions.astype(np.int64)
+        ends = begins + corpus.unpredicted + positions.astype(np.int64)
         text = models.output(corpus.tokens, begins, ends, lm.tokens, lm.favourites)
         return replace(lm, text=text)
 

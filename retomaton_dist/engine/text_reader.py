@@ -139,7 +139,7 @@ class TextReader(ModelReader):
 
         Where the model reads no prefix, the first token of a document has no position of its own.
         """
-        if not self.corpus.lead:
+        if not self.corpus.unpredicted:
             return read.previous
         before = read.previous.copy()
         for span in spans:

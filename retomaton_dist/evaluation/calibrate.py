@@ -30,7 +30,6 @@ from retomaton_dist.stages.runner import Done, Plan, UnitWorker, run_stage
 from retomaton_dist.storage import files
 from retomaton_dist.storage.canonical import Json
 from retomaton_dist.storage.manifest import Stage
-from retomaton_dist.storage.prune import CALIBRATE
 from retomaton_dist.storage.records import Record
 from retomaton_dist.storage.store import Store, writing
 
@@ -50,7 +49,7 @@ class CalibratePlan(Plan[None]):
     @property
     def name(self) -> str:
         """After the calibration."""
-        return f"{CALIBRATE}{self.settings.name}"
+        return f"calibrate/{self.settings.name}"
 
     @cached_property
     def config(self) -> Json:

@@ -203,8 +203,8 @@ class CorpusOverlap:
     ) -> NDArray[np.int64]:
         """Where evaluated rows are among the tokens."""
         corpus = text.corpus()
-        lengths = corpus.lengths[self.documents] + corpus.lead
+        lengths = corpus.lengths[self.documents] + corpus.unpredicted
         firsts = np.cumsum(lengths) - lengths
         numbers = np.searchsorted(self.documents, document)
-        found: NDArray[np.int64] = firsts[numbers] + corpus.lead + position
+        found: NDArray[np.int64] = firsts[numbers] + corpus.unpredicted + position
         return found

@@ -52,7 +52,7 @@ class Generator:
         return self.point.mixing if isinstance(self.point.mixing, OnlineMixing) else None
 
     @property
-    def lead(self) -> int:
+    def unpredicted(self) -> int:
         """How many tokens of a text are read before the first one is predicted."""
         return 1 if self.prefix is None else 0
 

@@ -72,7 +72,7 @@ class Growth:
         count, online = len(prompts), generator.online
         weights = np.empty((count, 0)) if online is None else online.begin(count)
         slots = walks.begin(count)
-        texts = TextTable.begin(prompts, generator.lead, weights, slots, scored)
+        texts = TextTable.begin(prompts, generator.unpredicted, weights, slots, scored)
         return cls(generator, walks, texts, generator.rows(count))
 
     def __len__(self) -> int:
@@ -252,13 +252,13 @@ class Growth:
         walker = self._walks.walker
         if walker is not None and not self._generator.walks_prompts:
             for row in rows[done]:
-                count = int(self.texts.lengths[row]) - self._generator.lead
+                count = int(self.texts.lengths[row]) - self._generator.unpredicted
                 place = int(self.texts.slots[row])
                 walker.skip(place, self.texts.text(row), count - 1, self._since(count))
 
     def _lm_output(self, rows: Rows, queries: NDArray[np.float16], said: Normalised) -> LMOutput:
         """What the LM says behind the latest tokens of texts; there is no next token yet."""
-        first = self.texts.lengths[rows] <= self._generator.lead
+        first = self.texts.lengths[rows] <= self._generator.unpredicted
         favourites, models = said.favourites.cpu().numpy().astype(np.int32), self._generator.text
         return LMOutput(
             queries,
@@ -281,7 +281,7 @@ class Growth:
         generator, texts = self._generator, self.texts
         assert self._search is not None
         assert generator.point.spec is not None
-        gate = generator.gate(lm, texts.lengths[rows] - generator.lead)
+        gate = generator.gate(lm, texts.lengths[rows] - generator.unpredicted)
         find = self._search.at(rows, place)
         walker.step(texts.slots[rows], texts.latest(rows), lm.queries, find, gate)
         grid = temperatures_for(generator.point.mixing.experts)

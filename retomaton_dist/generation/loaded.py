@@ -48,7 +48,7 @@ from retomaton_dist.methods.method import CurvePoint
 from retomaton_dist.methods.online import LAMBDA, Online
 from retomaton_dist.methods.registry import METHODS
 from retomaton_dist.settings import PRESETS, LoadSettings
-from retomaton_dist.settings.parsing import split_keywords
+from retomaton_dist.settings.parsing import refuse_unknown, split_keywords
 from retomaton_dist.storage.store import Store
 
 PRESET = "reference"
@@ -97,11 +97,12 @@ class RetomatonLM:
         tokens = self.tokenizer.encode([text])[0][0]
         return np.append(tokens, np.int32(end)) if len(tokens) and end is not None else tokens
 
-    def score(self, texts: Sequence[Scorable]) -> list[TokenScores]:
+    def score(self, texts: Sequence[Scorable], **unknown: Any) -> list[TokenScores]:
         """Log-probabilities of texts, each of them a document: the numbers that `eval` has.
 
         A text is tokenised as the corpus was, its end included; tokens are taken as they are.
         """
+        refuse_unknown(self.score, unknown)
         return score(self, [texts] if isinstance(texts, str) else texts)
 
     @cached_property
@@ -143,11 +144,13 @@ class RetomatonLM:
         slide: bool = True,
         watch: Watch | None = None,
         batch: int = ROWS,
+        **unknown: Any,
     ) -> list[Generated]:
         """Texts that follow prompts, each the beginning of a document; see `generate`.
 
         The same seed gives the same texts, with and without drafts, alone or in a batch.
         """
+        refuse_unknown(self.generate, unknown)
         choosing = SamplingParams(
             do_sample=do_sample,
             temperature=temperature,
@@ -242,8 +245,6 @@ def _used(store: Store, lm: ModelIdentity, wanted: LoadSettings, *, alone: bool)
     name = wanted.method or default_method(store, lm, wanted)
     if not alone and wanted.method is None:
         name = name.removesuffix(LAMBDA)
-    if name not in METHODS:
-        raise BadInput(f"method {name!r}: choose from {', '.join(METHODS)}")
     method, wanted = METHODS[name], replace(wanted, method=name)
     if not alone and (method.learns or not isinstance(method, Online)):
         raise BadInput(

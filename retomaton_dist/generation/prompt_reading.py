@@ -71,7 +71,9 @@ class PromptBlock:
             at = self._first[rows] + place
             gate = np.ones(len(rows), np.bool_)
             if lm is not None:
-                gate = self._generator.gate(lm.rows(at), self._ends[at] - self._generator.lead)
+                gate = self._generator.gate(
+                    lm.rows(at), self._ends[at] - self._generator.unpredicted
+                )
             found = search.at(rows, place)
             walker.step(slots[rows], self._before[at], queries[rows, place], found, gate)
             if lm is not None:
@@ -92,11 +94,11 @@ class PromptBlock:
             begins = self._rows[self._of_row] * texts.tokens.shape[1]
             bounds = begins, begins + self._ends
             text = models.output(texts.tokens.ravel(), *bounds, self._targets, favourites)
-        lead = self._generator.lead
+        unpredicted = self._generator.unpredicted
         return LMOutput(
             self._given.queries[self._of_row, self._places],
             self._targets,
-            np.where(self._ends > lead, self._before, np.int32(-1)),
+            np.where(self._ends > unpredicted, self._before, np.int32(-1)),
             log_lm.float().cpu().numpy(),
             said.entropy.cpu().numpy(),
             said.confidence.cpu().numpy(),

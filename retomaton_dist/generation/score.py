@@ -15,7 +15,7 @@ from retomaton_dist.engine.token_scores import TokenScores
 from retomaton_dist.engine.walks import WalkResult
 from retomaton_dist.errors import BadInput
 from retomaton_dist.lm.model_reader import WindowReader
-from retomaton_dist.storage.corpus_in_memory import CorpusInMemory
+from retomaton_dist.storage.corpus import CorpusInMemory
 
 if TYPE_CHECKING:
     from retomaton_dist.generation.loaded import RetomatonLM
@@ -55,7 +55,7 @@ def tokenised(lm: "RetomatonLM", texts: Sequence[Scorable]) -> CorpusInMemory:
         lm.encode(text) if isinstance(text, str) else np.asarray(text, np.int32) for text in texts
     ]
     for number, tokens in enumerate(documents):
-        if len(tokens) <= corpus.lead:
+        if len(tokens) <= corpus.unpredicted:
             raise BadInput(f"text {number} has no token to score: give some text")
         if tokens.min() < 0 or tokens.max() >= corpus.vocabulary:
             raise BadInput(f"text {number} has a token outside 0..{corpus.vocabulary - 1}")

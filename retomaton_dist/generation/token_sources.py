@@ -62,7 +62,7 @@ def explain(lm: "RetomatonLM", tokens: NDArray[np.int32], first: int, most: int)
     return [
         _support(lm, corpus, walk, int(read.tokens[position]), most)
         for position, walk in enumerate(_walks(lm.generator, lm.point.spec, read, before))
-        if position + corpus.lead >= first
+        if position + corpus.unpredicted >= first
     ]
 
 
@@ -110,6 +110,6 @@ def _place(lm: "RetomatonLM", corpus: Corpus, entry: int) -> tuple[str, int, str
     document = corpus[corpus.document_of(entry)]
     position = entry - document.first_entry
     begin = corpus.first_token(document.number)
-    here = begin + corpus.lead + position
+    here = begin + corpus.unpredicted + position
     before = corpus.tokens[max(begin, here - SNIPPET) : here]
     return document.name, position, lm.tokenizer.decode(before.tolist())

@@ -48,16 +48,14 @@ def loading(what: str, source: ModelSource) -> Iterator[None]:
         raise
     # Over files they cannot use, transformers and tokenizers raise anything, Exception included.
     except Exception as error:
-        raise ModelError(_message(what, source, error)) from error
-
-
-def _message(what: str, source: ModelSource, error: BaseException) -> str:
-    if "trust_remote_code" in str(error):
-        return (
-            f"model {source.name!r} comes with its own code, which is not run unless you trust "
-            "it and say so with --trust-remote-code"
-        )
-    return f"the {what} of model {source.name!r} cannot be loaded: {_first_line(error)}"
+        if "trust_remote_code" in str(error):
+            raise ModelError(
+                f"model {source.name!r} comes with its own code, which is not run unless you trust "
+                "it and say so with --trust-remote-code"
+            ) from error
+        raise ModelError(
+            f"the {what} of model {source.name!r} cannot be loaded: {_first_line(error)}"
+        ) from error
 
 
 def _first_line(error: BaseException) -> str:

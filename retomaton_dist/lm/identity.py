@@ -49,13 +49,19 @@ class ModelIdentity:
     @classmethod
     def from_facts(cls, facts: Any) -> "ModelIdentity":
         """What `as_facts` made; anything else is DamagedStore."""
-        names = {field.name for field in fields(cls)}
+        names, wrong = {field.name for field in fields(cls)}, ""
         if not isinstance(facts, dict) or facts.keys() != names:
-            raise _malformed(f"it has not just {', '.join(sorted(names))}")
-        found = cls(**facts)
-        for name in sorted(names):
-            if not _is_sound(found, name):
-                raise _malformed(f"{name} is {str(facts[name])[:80]!r}")
+            wrong = f"it has not just {', '.join(sorted(names))}"
+        else:
+            found = cls(**facts)
+            for name in sorted(names):
+                if not _is_sound(found, name):
+                    wrong = f"{name} is {str(facts[name])[:80]!r}"
+        if wrong:
+            raise DamagedStore(
+                f"what the store says of its model is damaged: {wrong}; restore it from a copy, or "
+                "build the store anew"
+            )
         return found
 
     def __str__(self) -> str:
@@ -75,13 +81,6 @@ def _is_sound(identity: ModelIdentity, name: str) -> bool:
     return name not in patterns or patterns[name].fullmatch(value) is not None
 
 
-def _malformed(problem: str) -> DamagedStore:
-    return DamagedStore(
-        f"what the store says of its model is damaged: {problem}; restore it from a copy, or build "
-        "the store anew"
-    )
-
-
 @dataclass(frozen=True)
 class ModelSpec:
     """All that it takes to load the same model anywhere; on which device is said there."""
@@ -99,13 +98,8 @@ def identify(settings: ModelSettings, weights: bool = True) -> tuple[ModelSpec, 
     """
     source = find_model(settings, weights)
     tokenizer = _load(source, settings.trust_remote_code)
-    identity = ModelIdentity(
-        name=source.name,
-        place=source.place,
-        revision=source.revision,
-        weights=fingerprint(source) if weights else None,
-        tokenizer=tokenizer.fingerprint,
-    )
+    prints = fingerprint(source) if weights else None, tokenizer.fingerprint
+    identity = ModelIdentity(source.name, source.place, source.revision, *prints)
     spec = ModelSpec(identity, settings.key, settings.dtype, settings.trust_remote_code)
     return spec, tokenizer
 

@@ -47,22 +47,18 @@ def find_key(model: Any, key: str) -> KeyPlace:
     included; `final_hidden` is what the LM head reads.
     """
     if key == "final_hidden":
-        return KeyPlace(_head(model), goes_in=True)
-    if key == "last_ffn_output":
-        return KeyPlace(_last_layer(model, key), goes_in=False)
+        head = model.get_output_embeddings()
+        if not isinstance(head, nn.Module):
+            raise _unknown(model, key, "LM head", "another model")
+        return KeyPlace(head, goes_in=True)
     layer = _last_layer(model, key)
+    if key == "last_ffn_output":
+        return KeyPlace(layer, goes_in=False)
     for name in FEED_FORWARD_NAMES:
         block = getattr(layer, name, None)
         if isinstance(block, nn.Module):
             return KeyPlace(block, goes_in=True)
     raise _unknown(model, key, "feed-forward block", "--key last_ffn_output or final_hidden")
-
-
-def _head(model: Any) -> nn.Module:
-    head = model.get_output_embeddings()
-    if not isinstance(head, nn.Module):
-        raise _unknown(model, "final_hidden", "LM head", "another model")
-    return head
 
 
 def _last_layer(model: Any, key: str) -> nn.Module:

@@ -1,6 +1,5 @@
 """A causal language model that gives keys: the hidden states at each position of its input."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -108,7 +107,12 @@ def _forward(model: Any, input_ids: Tensor, **arguments: Any) -> Any:
 
 def _keys(model: Any, place: KeyPlace, input_ids: Tensor, **arguments: Any) -> Tensor:
     seen: list[Tensor] = []
-    handle = place.watch(_stop_after(seen.append))
+
+    def stop(key: Tensor) -> None:
+        seen.append(key)
+        raise _KeyReached
+
+    handle = place.watch(stop)
     try:
         _forward(model, input_ids, **arguments)
     except _KeyReached:
@@ -118,14 +122,6 @@ def _keys(model: Any, place: KeyPlace, input_ids: Tensor, **arguments: Any) -> T
     raise ModelError(
         f"the forward pass of {type(model).__name__} never comes by the key; try another --key"
     )
-
-
-def _stop_after(action: Callable[[Tensor], None]) -> Callable[[Tensor], None]:
-    def act_and_stop(key: Tensor) -> None:
-        action(key)
-        raise _KeyReached
-
-    return act_and_stop
 
 
 def _probe(name: str, model: Any, place: KeyPlace, vocabulary: int) -> int:

@@ -1,6 +1,6 @@
 """What is known of a model without loading a single weight: its sizes, and where its key is."""
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import torch
@@ -27,15 +27,11 @@ class ModelShape:
     max_context: int | None
 
 
-@dataclass(frozen=True)
-class ModelOutline:
+@dataclass(frozen=True, kw_only=True)
+class ModelOutline(ModelShape):
     """A model as the plan of a stage needs it; `spec` is what workers load it by."""
 
     spec: ModelSpec
-    architecture: str
-    dimension: int
-    vocabulary: int
-    max_context: int | None
 
 
 def outline(spec: ModelSpec) -> ModelOutline:
@@ -51,14 +47,9 @@ def outline(spec: ModelSpec) -> ModelOutline:
         model = AutoModelForCausalLM.from_config(config, trust_remote_code=spec.trust_remote_code)
     place = find_key(model, spec.key)
     check_files(source)
-    return ModelOutline(
-        spec=spec,
-        architecture=shape.architecture,
-        # An LM head may be narrower than the layers; everything else has their width.
-        dimension=getattr(place.module, "in_features", shape.dimension),
-        vocabulary=shape.vocabulary,
-        max_context=shape.max_context,
-    )
+    # An LM head may be narrower than the layers; everything else has their width.
+    dimension = getattr(place.module, "in_features", shape.dimension)
+    return ModelOutline(**{**asdict(shape), "dimension": dimension}, spec=spec)
 
 
 def load_config(source: ModelSource, trust_remote_code: bool) -> Any:
@@ -80,17 +71,10 @@ def shape_of(config: Any, source: ModelSource) -> ModelShape:
     """Return the sizes that a config states; ModelError if it is not that of a language model."""
     with loading("config", source):
         text = config.get_text_config()
+        limits = [getattr(text, name, 0) for name in ("max_position_embeddings", "max_seq_len")]
         return ModelShape(
             architecture=str(config.model_type),
             dimension=int(text.hidden_size),
             vocabulary=int(text.vocab_size),
-            max_context=_max_context(text),
+            max_context=next((n for n in limits if isinstance(n, int) and n > 0), None),
         )
-
-
-def _max_context(config: Any) -> int | None:
-    for name in ("max_position_embeddings", "max_seq_len"):
-        value = getattr(config, name, None)
-        if isinstance(value, int) and value > 0:
-            return value
-    return None

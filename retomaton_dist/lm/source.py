@@ -4,7 +4,6 @@ import hashlib
 import importlib.util
 import os
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -66,14 +65,10 @@ def find_place(name: str, place: str, revision: str | None, wanted: Wanted) -> M
     if revision is not None:
         return _checked(_hub_model(name, place, revision, wanted))
     path = Path(place)
-    if path.is_file():
-        return _gguf_file(name, path)
     if path.is_dir():
         return _checked(ModelSource(name, place, None, path))
-    raise ModelError(f"model {name!r}: there is no such file or folder; check the path")
-
-
-def _gguf_file(name: str, path: Path) -> ModelSource:
+    if not path.is_file():
+        raise ModelError(f"model {name!r}: there is no such file or folder; check the path")
     if path.suffix != ".gguf":
         raise ModelError(
             f"model {name!r} is a file but not a .gguf file; give a model's folder or a .gguf file"
@@ -137,7 +132,8 @@ def weight_files(source: ModelSource) -> list[Path]:
 def fingerprint(source: ModelSource) -> str:
     """Return a SHA-256 of the model's config and weights: of contents alone, not of paths."""
     total = hashlib.sha256()
-    for path in _fingerprinted(source):
+    config = [] if source.gguf else [source.folder / "config.json"]
+    for path in (*config, *weight_files(source)):
         try:
             with path.open("rb") as file:
                 total.update(hashlib.file_digest(file, "sha256").digest())
@@ -146,12 +142,6 @@ def fingerprint(source: ModelSource) -> str:
                 f"model {source.name!r}: cannot read {path}: {error.strerror}"
             ) from error
     return total.hexdigest()
-
-
-def _fingerprinted(source: ModelSource) -> Iterator[Path]:
-    if not source.gguf:
-        yield source.folder / "config.json"
-    yield from weight_files(source)
 
 
 def require_gguf(source: ModelSource, *packages: str) -> None:

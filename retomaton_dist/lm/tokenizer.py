@@ -38,23 +38,23 @@ class Tokenizer:
         if self.lengths is None:
             return self._encode_tracked(texts)
         encodings = self.backend.encode_batch_fast(texts, add_special_tokens=False)
-        return [
-            self._with_offsets(text, np.asarray(encoding.ids, dtype=np.int32))
-            for text, encoding in zip(texts, encodings, strict=True)
-        ]
-
-    def _with_offsets(self, text: str, ids: NDArray[np.int32]) -> Encoded:
-        assert self.lengths is not None
-        size = len(text) if text.isascii() else len(text.encode())
-        offsets = offsets_by_length(ids, self.lengths, size)
-        return self._encode_tracked([text])[0] if offsets is None else (ids, offsets)
+        encoded = []
+        for text, encoding in zip(texts, encodings, strict=True):
+            ids = np.asarray(encoding.ids, dtype=np.int32)
+            size = len(text) if text.isascii() else len(text.encode())
+            offsets = offsets_by_length(ids, self.lengths, size)
+            encoded.append(self._encode_tracked([text])[0] if offsets is None else (ids, offsets))
+        return encoded
 
     def _encode_tracked(self, texts: Sequence[str]) -> list[Encoded]:
+        """The same where the tokenizer itself has to tell where tokens begin."""
+        encoded = []
         encodings = self.backend.encode_batch(texts, add_special_tokens=False)
-        return [
-            (np.asarray(encoding.ids, dtype=np.int32), byte_offsets(text, _starts(encoding)))
-            for text, encoding in zip(texts, encodings, strict=True)
-        ]
+        for text, encoding in zip(texts, encodings, strict=True):
+            starts = np.array([start for start, _ in encoding.offsets], np.int64)
+            ids = np.asarray(encoding.ids, dtype=np.int32)
+            encoded.append((ids, byte_offsets(text, starts)))
+        return encoded
 
     def decode(self, ids: Iterable[int]) -> str:
         """Return the text of these tokens, special tokens included."""
@@ -82,10 +82,6 @@ def _decode(backend: Any, ids: Iterable[int]) -> str:
     return str(backend.decode([int(i) for i in ids], skip_special_tokens=False))
 
 
-def _starts(encoding: Any) -> NDArray[np.int64]:
-    return np.fromiter((start for start, _ in encoding.offsets), np.int64, len(encoding))
-
-
 def load_transformers_tokenizer(source: ModelSource, trust_remote_code: bool) -> Any:
     """Load the model's tokenizer as transformers has it, or raise ModelError."""
     from transformers import AutoTokenizer  # slow to import, needed for loading alone
@@ -95,11 +91,6 @@ def load_transformers_tokenizer(source: ModelSource, trust_remote_code: bool) ->
         tokenizer = AutoTokenizer.from_pretrained(
             **source.arguments(), use_fast=True, trust_remote_code=trust_remote_code
         )
-    _check_files(source, tokenizer)
-    return tokenizer
-
-
-def _check_files(source: ModelSource, tokenizer: Any) -> None:
     # Without files transformers makes an empty tokenizer of the model's family.
     names = [name for name in tokenizer.vocab_files_names.values() if name]
     if names and not source.gguf and not any((source.folder / name).exists() for name in names):
@@ -107,6 +98,7 @@ def _check_files(source: ModelSource, tokenizer: Any) -> None:
             f"model {source.name!r}: {source.folder} has no tokenizer ({', '.join(names)}); "
             "add the files of the tokenizer that the model was trained with"
         )
+    return tokenizer
 
 
 def wrap(name: str, tokenizer: Any) -> Tokenizer:
@@ -121,20 +113,17 @@ def wrap(name: str, tokenizer: Any) -> Tokenizer:
     backend.no_padding()
     eos = tokenizer.eos_token_id
     bos = eos if tokenizer.bos_token_id is None else tokenizer.bos_token_id
+    # BOS and EOS decide what a document's entries are, and are not part of the serialised text.
+    identity = f"{bos} {eos} {backend.to_str()}"
     return Tokenizer(
         name=name,
         bos=bos,
         eos=eos,
         vocabulary=1 + max(backend.get_vocab(with_added_tokens=True).values()),
-        fingerprint=_fingerprint(backend, bos, eos),
+        fingerprint=hashlib.sha256(identity.encode()).hexdigest(),
         backend=backend,
         lengths=token_lengths(backend),
     )
-
-
-def _fingerprint(backend: Any, bos: int | None, eos: int | None) -> str:
-    # BOS and EOS decide what a document's entries are, and are not part of the serialised text.
-    return hashlib.sha256(f"{bos} {eos} {backend.to_str()}".encode()).hexdigest()
 
 
 def first_difference(here: Tokenizer, there: Tokenizer) -> str | None:

@@ -75,15 +75,11 @@ def load_weights(source: ModelSource, dtype: torch.dtype, trust_remote_code: boo
             output_loading_info=True,
         )
     wrong = {name for name, *_ in report["mismatched_keys"]} | set(report["missing_keys"])
-    _check_complete(source, sorted(wrong))
-    return model
-
-
-def _check_complete(source: ModelSource, wrong: list[str]) -> None:
     if wrong:
         more = f" and {len(wrong) - 1} more" if len(wrong) > 1 else ""
         raise ModelError(
             f"model {source.name!r} lacks weights that its config asks for, or has them in another "
-            f"shape ({wrong[0]}{more}), and random ones would be in their place; "
+            f"shape ({min(wrong)}{more}), and random ones would be in their place; "
             "is it a causal language model?"
         )
+    return model

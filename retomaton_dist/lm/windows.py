@@ -72,23 +72,21 @@ def document_windows(
     first, last = max(first, 0), min(last, length)
     if first >= last:
         return []
-    indices = range(_index(first, context, stride), _index(last - 1, context, stride) + 1)
-    return [_window(document, length, context, stride, index) for index in indices]
+    low, high = yielding_windows(np.array([first, last - 1]), context, stride).tolist()
+    return [
+        Window(
+            document,
+            start := index * stride,
+            min(context, length - start),
+            context - stride if index else 0,
+        )
+        for index in range(low, high + 1)
+    ]
 
 
 def yielding_windows(positions: NDArray[np.int64], context: int, stride: int) -> NDArray[np.int64]:
     """Number of the window that yields each position: the first that reaches it."""
     return np.maximum(0, (positions - context) // stride + 1)
-
-
-def _index(position: int, context: int, stride: int) -> int:
-    return int(yielding_windows(np.array(position), context, stride))
-
-
-def _window(document: int, length: int, context: int, stride: int, index: int) -> Window:
-    start = index * stride
-    keep = context - stride if index else 0
-    return Window(document, start, min(context, length - start), keep)
 
 
 def batches(lengths: Sequence[int], batch_tokens: int) -> list[NDArray[np.int64]]:

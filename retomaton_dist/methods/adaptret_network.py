@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from retomaton_dist.engine.lm_output import LMOutput
 from retomaton_dist.methods.held_out import held_out
 from retomaton_dist.methods.token_statistics import TokenStatistics
+from retomaton_dist.runtime.progress import part_done
 
 HIDDEN, LAYERS, DROPOUT = 128, 5, 0.2
 RATE, BATCH, EPOCHS, SEED = 5e-4, 64, 10, 927
@@ -145,6 +146,7 @@ def _fit(net: _Net, given: tuple[Tensor, Tensor], logs: Tensor, held: Tensor) ->
             torch.autograd.backward(_loss(net(*(part[batch] for part in given)), logs[batch]))
             optimizer.step()
         net.eval()
+        part_done(epoch, EPOCHS, "epochs")
         loss = _halved(net, given, logs, held)
         if loss < best:
             best, chosen, kept = loss, epoch, copy.deepcopy(net.state_dict())

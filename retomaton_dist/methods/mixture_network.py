@@ -12,6 +12,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from retomaton_dist.runtime.progress import part_done
+
 HIDDEN, EPOCHS, PATIENCE, BATCH = 64, 40, 4, 512
 RATE, DECAY, SEED = 2e-3, 1e-3, 1
 # What has no probability at all must not make a gradient of 0 times infinity.
@@ -109,6 +111,7 @@ def _fit(net: nn.Sequential, inputs: Tensor, logs: Tensor, held: Tensor) -> int:
         _epoch(net, optimizer, inputs, logs, rows)
         with torch.inference_mode():
             losses.append(float(_loss(net, inputs[held], logs[held])))
+        part_done(len(losses), EPOCHS, "epochs at most")
         if _best(losses) == len(losses):
             kept = copy.deepcopy(net.state_dict())
     net.load_state_dict(kept)

@@ -14,7 +14,7 @@ from retomaton_dist.runtime.cluster import Crew
 from retomaton_dist.runtime.threads import limit_torch, thread_environment
 
 ATTEMPTS = 3
-# How long the first actor may wait for room in the cluster, and any other for its process.
+# How long the first actor may wait for free CPUs or GPUs, and any other for its process.
 START_SECONDS = 600.0
 OPEN_SECONDS = 120.0
 # A worker may take as long as a unit to be made, and this long at least: it imports and loads.

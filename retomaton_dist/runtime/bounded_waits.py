@@ -21,7 +21,7 @@ HEAD_SECONDS = 25.0
 
 
 class ClusterWatch:
-    """Looks, every few seconds at most, whether what Ray needs is still there.
+    """Checks whether what Ray needs is still there.
 
     If it is not, nothing more would ever arrive here, and Ray does not say so.
     """
@@ -30,58 +30,49 @@ class ClusterWatch:
         self._looked = 0.0
         self._headless_since: float | None = None
 
-    def check(self, every: float) -> None:
-        """Raise ClusterError if the node that this process works through, or the head, has died."""
+    def check(self, every: float = LOOK_SECONDS) -> None:
+        """Raise ClusterError if the node that this process works through, or the head, has died.
+
+        It may be called as often as one likes: it looks `every` so many seconds.
+        """
         now = time.monotonic()
         if now - self._looked < every:
             return
         self._looked = now
         context = ray.get_runtime_context()
-        if self._head_answers(context.gcs_address, now):
+        # Asking a head that is away anything else would wait until it is back.
+        try:
+            knock(context.gcs_address, POLL_SECONDS)
+        except OSError:
+            self._headless_since = self._headless_since or now
+            if now - self._headless_since > HEAD_SECONDS:
+                raise ClusterError(
+                    f"the head of the Ray cluster at {context.gcs_address} has died (its GCS does "
+                    f"not answer); what is finished is kept: start Ray again, then the same command"
+                ) from None
+        else:
+            self._headless_since = None
             _check_node(context.get_node_id())
 
-    def _head_answers(self, address: str, now: float) -> bool:
-        """Whether the head is there. Asking it anything else would wait until it is."""
-        if _is_reached(address):
-            self._headless_since = None
-            return True
-        self._headless_since = self._headless_since or now
-        if now - self._headless_since > HEAD_SECONDS:
-            raise ClusterError(
-                f"the head of the Ray cluster at {address} has died (its GCS does not answer); "
-                f"what is finished is kept: start Ray again, then the same command"
-            )
-        return False
 
-
-_watch = ClusterWatch()
-
-
-def check_cluster(every: float = LOOK_SECONDS) -> None:
-    """Raise ClusterError if this process's node or the cluster's head has died.
-
-    To be asked as often as one likes: it looks `every` so many seconds.
-    """
-    _watch.check(every)
+# Raises ClusterError if this process's node or the cluster's head has died.
+check_cluster = ClusterWatch().check
 
 
 def _check_node(own: str) -> None:
-    found = [node for node in ray.nodes() if node["NodeID"] == own and node["Alive"]]
-    if not found or _is_deserted(found[0]["RayletSocketName"]):
+    nodes = [node for node in ray.nodes() if node["NodeID"] == own and node["Alive"]]
+    if not nodes or _is_deserted(nodes[0]["RayletSocketName"]):
         raise ClusterError(
             "the Ray node that this command works through has died (its raylet is gone); what is "
             "finished is kept: start Ray there again, then the same command"
         )
 
 
-def _is_reached(address: str) -> bool:
-    """Whether somebody is behind HOST:PORT."""
-    host, _, port = address.rpartition(":")
-    try:
-        socket.create_connection((host.strip("[]"), int(port)), POLL_SECONDS).close()
-    except OSError:
-        return False
-    return True
+def knock(address: str, seconds: float) -> None:
+    """Raise OSError if an address names a host and a port, and nobody answers there in time."""
+    host, _, port = address.rpartition("://")[2].rpartition(":")
+    if host and port.isdigit():
+        socket.create_connection((host.strip("[]"), int(port)), seconds).close()
 
 
 def _is_deserted(path: str) -> bool:

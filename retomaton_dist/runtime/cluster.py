@@ -4,7 +4,6 @@ import contextlib
 import logging
 import os
 import signal
-import socket
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ import ray
 from ray.exceptions import RayError
 
 from retomaton_dist.errors import ClusterError
+from retomaton_dist.runtime.bounded_waits import knock
 from retomaton_dist.settings import WorkerSettings
 
 CONNECT_SECONDS = 10.0
@@ -33,7 +33,7 @@ class Crew:
 def connect(address: str) -> None:
     """Join the cluster at an address, or start one on this machine for `local`."""
     try:
-        knock(address)
+        knock(address, CONNECT_SECONDS)
     except OSError as error:
         raise _unreachable(address, error, "is it running?") from error
     try:
@@ -41,7 +41,9 @@ def connect(address: str) -> None:
             _connect(address)
     except (OSError, RuntimeError, ValueError, RayError) as error:
         advice = "is it running, and does RAY_AUTH_MODE match it?"
-        if address != "local" and not _has_raylet():
+        names = (process.info["name"] for process in psutil.process_iter(["name"]))
+        # A driver works through a node of its own host.
+        if address != "local" and "raylet" not in names:
             advice = (
                 "this host has no Ray node of that cluster: `ray start --address=HOST:PORT` here "
                 "first, or have the cluster run the command with `retomaton submit`"
@@ -71,11 +73,6 @@ def _own_sigterm() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def _has_raylet() -> bool:
-    """Whether this host has a node of some cluster: a driver works through one."""
-    return any(process.info["name"] == "raylet" for process in psutil.process_iter(["name"]))
-
-
 def _connect(address: str) -> None:
     quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
     if address == "local":
@@ -87,13 +84,6 @@ def _connect(address: str) -> None:
     ray.init(address=address, **quiet)
 
 
-def knock(address: str) -> None:
-    """Raise OSError if an address names a host and a port, and nobody answers there."""
-    host, _, port = address.rpartition("://")[2].rpartition(":")
-    if host and port.isdigit():
-        socket.create_connection((host.strip("[]"), int(port)), CONNECT_SECONDS).close()
-
-
 def choose_crew(settings: WorkerSettings, *, gpu: bool) -> Crew:
     """Size the actors for the cluster that is joined; refuse what it could never schedule."""
     total = ray.cluster_resources()
@@ -102,7 +92,9 @@ def choose_crew(settings: WorkerSettings, *, gpu: bool) -> Crew:
     if not total.get("CPU"):
         raise ClusterError("the cluster has no CPU to work with; add a node that has some")
     workers = settings.workers or max(1, int(total["GPU" if gpu else "CPU"]))
-    cpus = settings.cpus_per_worker or _share(total["CPU"], workers)
+    # Ray keeps resources to four decimals.
+    share = 1.0 if workers <= total["CPU"] else int(total["CPU"] / workers * 10_000) / 10_000
+    cpus = settings.cpus_per_worker or share
     crew = Crew(workers, cpus, 1.0 if gpu else 0.0, settings.threads)
     check_fits(crew)
     return crew
@@ -111,7 +103,7 @@ def choose_crew(settings: WorkerSettings, *, gpu: bool) -> Crew:
 def check_fits(crew: Crew) -> None:
     """Refuse a crew that the cluster's nodes, even if idle, could not hold."""
     nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
-    places = room_for(crew)
+    places = capacity(crew)
     if places < crew.workers:
         cpus, gpus = (sum(node.get(kind, 0) for node in nodes) for kind in ("CPU", "GPU"))
         raise ClusterError(
@@ -121,27 +113,19 @@ def check_fits(crew: Crew) -> None:
         )
 
 
-def room_for(crew: Crew) -> int:
-    """How many actors of a crew the nodes that are alive, even if idle, could hold."""
-    return sum(_places(node["Resources"], crew) for node in ray.nodes() if node["Alive"])
+def capacity(crew: Crew) -> int:
+    """How many actors of a crew the nodes that are alive, if idle, could hold."""
+    return sum(node_capacity(node["Resources"], crew) for node in ray.nodes() if node["Alive"])
 
 
-def holds_workers(node: dict[str, Any], crew: Crew) -> bool:
-    """Whether a node, as `ray.nodes` describes it, is alive and has room for an actor of a crew."""
-    return bool(node["Alive"]) and _places(node["Resources"], crew) > 0
-
-
-def _places(node: dict[str, float], crew: Crew) -> int:
+def node_capacity(node: dict[str, float], crew: Crew) -> int:
+    """How many actors of a crew a node of these resources could hold."""
     wanted = {"CPU": crew.cpus, "GPU": crew.gpus}
     # Ray keeps resources to four decimals.
     return min(int(node.get(kind, 0) / need + 1e-6) for kind, need in wanted.items() if need)
 
 
-def _share(cpus: float, workers: int) -> float:
-    return 1.0 if workers <= cpus else int(cpus / workers * 10_000) / 10_000
-
-
 def first_line(error: BaseException) -> str:
     """What an error says, as far as a line goes; its kind if it says nothing."""
-    said = str(error).strip()
-    return said.splitlines()[0].rstrip(".") if said else type(error).__name__
+    text = str(error).strip()
+    return text.splitlines()[0].rstrip(".") if text else type(error).__name__

@@ -10,7 +10,7 @@ from ray.exceptions import RayError, RayTaskError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from retomaton_dist.runtime.bounded_waits import Answer, answer_of, wait_for
-from retomaton_dist.runtime.cluster import Crew, first_line, holds_workers
+from retomaton_dist.runtime.cluster import Crew, first_line, node_capacity
 from retomaton_dist.runtime.progress import say
 
 FETCH_SECONDS = 30.0
@@ -38,13 +38,13 @@ class NodeAnswer(Generic[Answer]):
 
 
 def alive_nodes(crew: Crew | None = None) -> list[ClusterNode]:
-    """The nodes that are alive, by name; with a crew, those with room for one of its actors."""
-    found = [
+    """The nodes that are alive, by name; with a crew, those that can hold one of its actors."""
+    nodes = [
         ClusterNode(node["NodeID"], _name(node), int(node["Resources"].get("GPU", 0)))
         for node in ray.nodes()
-        if node["Alive"] and (crew is None or holds_workers(node, crew))
+        if node["Alive"] and (crew is None or node_capacity(node["Resources"], crew))
     ]
-    return sorted(found, key=lambda node: node.name)
+    return sorted(nodes, key=lambda node: node.name)
 
 
 def call_on_nodes(
@@ -57,16 +57,20 @@ def call_on_nodes(
     """
     asked = {_sent(node, call, gpus): node for node in chosen}
     answers: list[NodeAnswer[Answer]] = []
-    begun, told = time.monotonic(), False
+    begun, noted = time.monotonic(), False
     while asked and (left := begun + seconds - time.monotonic()) > 0:
         # One by one: when an answer arrived tells how far a node's clock is off.
         ready = wait_for(list(asked), min(left, NOTE_SECONDS), count=1)
         answers += [_received(asked.pop(reference), reference) for reference in ready]
-        if asked and not told and time.monotonic() - begun >= NOTE_SECONDS:
-            told = True
+        if asked and not noted and time.monotonic() - begun >= NOTE_SECONDS:
+            noted = True
             names = ", ".join(node.name for node in asked.values())
             say(f"note: no answer from {names} yet; waiting for up to {seconds:.0f} s")
-    answers += [_silent(node, reference, seconds, gpus) for reference, node in asked.items()]
+    taken = "; are its GPUs taken?" if gpus else ""
+    for reference, node in asked.items():
+        ray.cancel(reference, force=True)
+        problem = f"no answer within {seconds:.0f} s{taken}"
+        answers.append(NodeAnswer(node, None, time.time(), problem))
     return sorted(answers, key=lambda answer: answer.node.name)
 
 
@@ -89,16 +93,9 @@ def _received(node: ClusterNode, reference: Any) -> NodeAnswer[Any]:
     try:
         # It is here; but what a node made can be lost with it.
         return NodeAnswer(node, answer_of(reference, FETCH_SECONDS), time.time())
-    except RayTaskError as error:
-        return NodeAnswer(node, None, time.time(), first_line(error.cause))
     except RayError as error:
-        return NodeAnswer(node, None, time.time(), first_line(error))
-
-
-def _silent(node: ClusterNode, reference: Any, seconds: float, gpus: bool) -> NodeAnswer[Any]:
-    ray.cancel(reference, force=True)
-    taken = "; are its GPUs taken?" if gpus else ""
-    return NodeAnswer(node, None, time.time(), f"no answer within {seconds:.0f} s{taken}")
+        cause = error.cause if isinstance(error, RayTaskError) else error
+        return NodeAnswer(node, None, time.time(), first_line(cause))
 
 
 def _name(node: dict[str, Any]) -> str:

@@ -1,5 +1,6 @@
 """What a node has: the one list of questions that builds and `retomaton doctor` ask of every node.
 
+`check_nodes` refuses nodes that cannot do the work before it begins: each by its name, all at once.
 Workers would notice what is missing too, one by one and hours later.
 """
 
@@ -12,18 +13,21 @@ import shutil
 import socket
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from importlib import metadata
 from pathlib import Path
 
 import psutil
 
-from retomaton_dist.errors import RetomatonError
+from retomaton_dist.errors import ClusterError, RetomatonError
 from retomaton_dist.kernel_cache import source_files
 from retomaton_dist.lm.identity import ModelSpec, load_tokenizer, locate_checked
-from retomaton_dist.runtime.cluster import first_line
-from retomaton_dist.storage.probe import FolderProbe, FolderSeen
+from retomaton_dist.runtime.cluster import Crew, first_line
+from retomaton_dist.runtime.node_calls import alive_nodes, call_on_nodes
+from retomaton_dist.storage.manifest import MANIFEST_NAME
+from retomaton_dist.storage.probe import FolderProbe, FolderSeen, probing
 
 PACKAGES = (
     "dask",
@@ -40,6 +44,8 @@ PACKAGES = (
 )
 FAISS = ("faiss-cpu", "faiss-gpu", "faiss-gpu-cu11", "faiss-gpu-cu12")
 SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - not written to
+# A node has as long as a unit, and this long at least: libraries must be loaded there first.
+LEAST_SECONDS = 120.0
 
 
 @dataclass(frozen=True)
@@ -85,11 +91,11 @@ class NodeFacts:
         return own | dict(self.packages)
 
 
-def version_problem(found: Mapping[str, str], wanted: Mapping[str, str]) -> str:
+def version_problem(installed: Mapping[str, str], wanted: Mapping[str, str]) -> str:
     """In which versions a node differs from what it should have, or nothing."""
     others = [
         f"{name} {version} instead of {wanted[name]}"
-        for name, version in found.items()
+        for name, version in installed.items()
         if version != wanted[name]
     ]
     return f"has {', '.join(others)}: install the same on every node" if others else ""
@@ -113,7 +119,7 @@ def gather_facts(questions: NodeQuestions) -> NodeFacts:
         python=platform.python_version(),
         code=_code_digest(),
         packages={name: _version(name) or "none" for name in PACKAGES},
-        faiss=tuple(f"{name} {found}" for name in FAISS if (found := _version(name))),
+        faiss=tuple(f"{name} {version}" for name in FAISS if (version := _version(name))),
         cpus=len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1,
         memory=int(memory.total),
         memory_free=int(memory.available),
@@ -125,6 +131,41 @@ def gather_facts(questions: NodeQuestions) -> NodeFacts:
         model_problem=_model_problem(questions.model) if questions.model else "",
         clock=time.time(),
     )
+
+
+def check_nodes(
+    crew: Crew, writes: Path, reads: Sequence[Path], model: ModelSpec | None, seconds: float
+) -> None:
+    """Refuse nodes with other packages or another model, or that see other files.
+
+    Workers write into the folder `writes` and read the stores `reads`. Of the nodes, those count
+    that can hold a worker and are still alive at the end.
+    """
+    with probing(writes) as probe:
+        questions = NodeQuestions(probe, tuple(store / MANIFEST_NAME for store in reads), model)
+        # Twice, since somebody may just be adding a stage to a store that is read.
+        before = gather_facts(NodeQuestions(reads=questions.reads))
+        ask = partial(gather_facts, questions)
+        answers = call_on_nodes(alive_nodes(crew), ask, max(seconds, LEAST_SECONDS))
+        after = gather_facts(NodeQuestions(reads=questions.reads))
+    alive = {node.id for node in alive_nodes()}
+    listed: list[str] = []
+    for answer in answers:
+        if answer.node.id in alive:
+            there = answer.answer
+            problems = _problems(there, before, after) if there else [answer.problem]
+            listed += [f"{answer.node.name}: {problem}" for problem in problems]
+    if listed:
+        raise ClusterError(f"{'; '.join(listed)}; mend that, or take such nodes out of the cluster")
+
+
+def _problems(there: NodeFacts, before: NodeFacts, after: NodeFacts) -> Iterator[str]:
+    if problem := version_problem(there.versions, before.versions):
+        yield problem
+    yield from access_problems(there)
+    for path, digest in there.reads.items():
+        if digest not in (before.reads[path], after.reads[path]):
+            yield f"{path} is another file there, or none"
 
 
 def _model_problem(spec: ModelSpec) -> str:

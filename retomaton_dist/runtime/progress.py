@@ -40,7 +40,7 @@ class Progress:
         self._show(facts)
 
     def close(self) -> None:
-        """Leave the terminal as a bar should."""
+        """End the display."""
 
     @property
     def seconds(self) -> float:
@@ -61,7 +61,7 @@ class Progress:
         return (self.total - self.done) / self.rate if self.rate else math.inf
 
     def _show(self, facts: Facts) -> None:
-        """Say nothing: the mode `none`."""
+        """Show nothing: the mode `none`."""
 
 
 class _Json(Progress):
@@ -106,6 +106,8 @@ class _Bar(Progress):
         self._bar.close()
 
 
+# Of each `counted` that is under way, the innermost last.
+_counting: list[Progress] = []
 _MODES = {"bar": _Bar, "lines": _Lines, "json": _Json, "none": Progress}
 
 
@@ -120,11 +122,24 @@ def showing(
 
 
 def counted(items: Sequence[Item], mode: str | None, label: str, unit: str) -> Iterator[Item]:
-    """The items, with progress shown as each of them is done."""
+    """The items, with progress shown as each of them, or a part of one (`part_done`), is done."""
     with showing(mode, label, len(items), unit) as progress:
-        for item in items:
-            yield item
+        for number, item in enumerate(items):
+            _counting.append(progress)
+            try:
+                yield item
+            finally:
+                _counting.pop()
+            progress.done = number
             progress.advance(1)
+
+
+def part_done(part: int, parts: int, name: str) -> None:
+    """Say how far the present item of `counted` has come; without one, nothing is shown."""
+    if _counting:
+        progress = _counting[-1]
+        ahead = int(progress.done) + 0.99 * part / parts - progress.done
+        progress.advance(max(0.0, ahead), {name: f"{part} of {parts}"})
 
 
 def clock(seconds: float) -> str:
@@ -145,5 +160,5 @@ def _joined(facts: Facts) -> str:
 
 
 def say(line: str) -> None:
-    """Tell people something on stderr."""
+    """Print a line for people, to stderr."""
     print(line, file=sys.stderr, flush=True)  # noqa: T201 - progress is for people

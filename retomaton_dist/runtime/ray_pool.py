@@ -8,7 +8,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic
+from typing import Any, Generic, NamedTuple
 
 import ray
 from ray.exceptions import OutOfMemoryError, RayError, RayTaskError
@@ -33,16 +33,24 @@ RECORD_SECONDS = 5.0
 ANSWER_SECONDS = 30.0
 
 
+class _Task(NamedTuple, Generic[Unit]):
+    """A unit that was handed to an actor: what messages call it, and the answer to wait for."""
+
+    number: int
+    unit: Unit
+    answer: Any
+
+
 @dataclass(eq=False)
 class _Seat(Generic[Unit]):
     """One place of the crew: what its present actor has still to answer, in order.
 
-    While it starts: that it is there, then that its worker is made. Afterwards its units.
+    While it starts: that it is there, then that its worker is made. Afterwards its tasks.
     """
 
     place: int
     starting: deque[Any]
-    given: deque[tuple[Any, Unit]] = field(default_factory=deque)
+    tasks: deque[_Task[Unit]] = field(default_factory=deque)
     since: float = field(default_factory=time.monotonic)
     failed_starts: int = 0
 
@@ -56,15 +64,15 @@ class _Seat(Generic[Unit]):
 
     @property
     def front(self) -> Any:
-        return self.starting[0] if self.starting else self.given[0][0]
+        return self.starting[0] if self.starting else self.tasks[0].answer
 
     @property
     def busy(self) -> bool:
-        return bool(self.starting or self.given)
+        return bool(self.starting or self.tasks)
 
-    def begin(self, starting: Starting) -> None:
-        self.starting = deque(starting)
-        self.since = time.monotonic()
+
+def _nothing() -> None:
+    """Do nothing."""
 
 
 class RayPool(Pool[Unit]):
@@ -81,13 +89,13 @@ class RayPool(Pool[Unit]):
         actors: Actors,
         make: Callable[[], Worker[Unit]],
         unit_seconds: float,
-        on_ready: Callable[[], None] = lambda: None,
+        on_ready: Callable[[], None] = _nothing,
     ) -> None:
         self.actors, self.make, self.unit_seconds = actors, make, unit_seconds
-        self.on_ready: Callable[[], None] | None = on_ready
+        self.on_ready = on_ready
         self.waiting: deque[tuple[int, Unit]] = deque()
         self.lost: Counter[int] = Counter()
-        self.seats: list[_Seat[tuple[int, Unit]]] = []
+        self.seats: list[_Seat[Unit]] = []
         self.places = 0
         self.someone_since = time.monotonic()
         self.recorded: Callable[[Unit], bool] | None = None
@@ -118,7 +126,7 @@ class RayPool(Pool[Unit]):
             self.places += 1
         self.someone_since = time.monotonic()
         self._hand_out()
-        while self.waiting or any(seat.given for seat in self.seats):
+        while self.waiting or any(seat.tasks for seat in self.seats):
             fronts = {seat.front: seat for seat in self.seats if seat.busy}
             ready, _ = ray.wait(list(fronts), timeout=POLL_SECONDS)
             for reference in ready:
@@ -127,7 +135,7 @@ class RayPool(Pool[Unit]):
             self._hand_out()
             self._check_clocks()
 
-    def _settle(self, seat: _Seat[tuple[int, Unit]], reference: Any) -> Iterator[tuple[Unit, Any]]:
+    def _settle(self, seat: _Seat[Unit], reference: Any) -> Iterator[tuple[Unit, Any]]:
         try:
             result = ray.get(reference, timeout=self.unit_seconds)
         except RayTaskError as error:
@@ -142,10 +150,10 @@ class RayPool(Pool[Unit]):
             seat.starting.popleft()
             if seat.started:
                 seat.failed_starts = 0
-                self._tell_ready()
+                self.on_ready()
+                self.on_ready = _nothing
         else:
-            _, (_, unit) = seat.given.popleft()
-            yield unit, result
+            yield seat.tasks.popleft().unit, result
         seat.since = time.monotonic()
 
     def _settle_recorded(self) -> Iterator[tuple[Unit, Any]]:
@@ -159,45 +167,39 @@ class RayPool(Pool[Unit]):
             return
         self.looked = now
         for seat in self.seats:
-            if not seat.given or not self.recorded(seat.given[0][1][1]):
+            if not seat.tasks or not self.recorded(seat.tasks[0].unit):
                 continue
             since = self.recorded_since.setdefault(seat.front, now)
             if now - since >= ANSWER_SECONDS and not ray.wait([seat.front], timeout=0)[0]:
-                units = [unit for _, (_, unit) in seat.given if self.recorded(unit)]
-                seat.given = deque(item for item in seat.given if item[1][1] not in units)
+                units = [task.unit for task in seat.tasks if self.recorded(task.unit)]
+                seat.tasks = deque(task for task in seat.tasks if task.unit not in units)
                 self._renew(seat)
                 say("note: a worker does not answer, but has recorded its unit: it is replaced")
                 yield from ((unit, None) for unit in units)
-
-    def _tell_ready(self) -> None:
-        if self.on_ready:
-            self.on_ready()
-            self.on_ready = None
 
     def _hand_out(self) -> None:
         """A unit for every started worker, and a second while there are enough for all."""
         started = [seat for seat in self.seats if seat.started]
         for seat in started:
-            if self.waiting and not seat.given:
+            if self.waiting and not seat.tasks:
                 seat.since = time.monotonic()
                 self._give(seat)
         for seat in started:
-            while len(self.waiting) > len(self.seats) and self._takes_more(seat):
+            # A unit that lost its worker stays alone: its answer may have been lost because the
+            # unit behind it was the deadly one.
+            while len(self.waiting) > len(self.seats) and (
+                len(seat.tasks) < IN_FLIGHT and not self.lost[seat.tasks[0].number]
+            ):
                 self._give(seat)
 
-    def _takes_more(self, seat: _Seat[tuple[int, Unit]]) -> bool:
-        # A unit that lost its worker stays alone: its answer may have been lost because the unit
-        # behind it was the deadly one.
-        return len(seat.given) < IN_FLIGHT and not self.lost[seat.given[0][1][0]]
+    def _give(self, seat: _Seat[Unit]) -> None:
+        number, unit = self.waiting.popleft()
+        seat.tasks.append(_Task(number, unit, self.actors[seat.place].run.remote(unit)))
 
-    def _give(self, seat: _Seat[tuple[int, Unit]]) -> None:
-        numbered = self.waiting.popleft()
-        seat.given.append((self.actors[seat.place].run.remote(numbered[1]), numbered))
-
-    def _replace(self, seat: _Seat[tuple[int, Unit]], error: Exception) -> None:
+    def _replace(self, seat: _Seat[Unit], error: Exception) -> None:
         """Put a new actor in the seat; only the unit it was working on counts as tried."""
-        if seat.given:
-            blamed = seat.given[0][1][0]
+        if seat.tasks:
+            blamed = seat.tasks[0].number
             self.lost[blamed] += 1
             if self.lost[blamed] >= ATTEMPTS:
                 raise _lost_for_good(f"unit {blamed}", error)
@@ -208,13 +210,14 @@ class RayPool(Pool[Unit]):
         else:
             self._renew(seat)
 
-    def _renew(self, seat: _Seat[tuple[int, Unit]]) -> None:
+    def _renew(self, seat: _Seat[Unit]) -> None:
         """Put a new actor in the seat and hand out again what the old one has not done."""
-        self.waiting.extendleft(numbered for _, numbered in reversed(seat.given))
-        seat.given.clear()
-        seat.begin(self.actors.renew(seat.place, self.make))
+        self.waiting.extendleft((task.number, task.unit) for task in reversed(seat.tasks))
+        seat.tasks.clear()
+        seat.starting = deque(self.actors.renew(seat.place, self.make))
+        seat.since = time.monotonic()
 
-    def _give_up(self, seat: _Seat[tuple[int, Unit]], error: Exception) -> None:
+    def _give_up(self, seat: _Seat[Unit], error: Exception) -> None:
         """Go on without a seat whose actors die before they can work, as long as there are more."""
         if len(self.seats) == 1:
             raise _lost_for_good("starting a worker", error)
@@ -236,21 +239,16 @@ class RayPool(Pool[Unit]):
                 f"taken by other work, or its nodes are gone; `ray status` shows which"
             )
         for seat in list(self.seats):
-            limit = self._limit(seat)
+            least = 0.0 if seat.started else LEAST_MAKE_SECONDS
+            limit = OPEN_SECONDS if seat.opening else max(self.unit_seconds, least)
             # While the caller was busy with another unit, this one may have been finished.
             if not seat.busy or now - seat.since <= limit or ray.wait([seat.front], timeout=0)[0]:
                 continue
             if seat.opening:
-                # There may be no room, or its process is stuck before it is ours: worth a try.
+                # No node has a place for it, or its process is stuck before it is ours: try again.
                 self._renew(seat)
             else:
                 self._replace(seat, TimeoutError(f"no answer within {limit:g} s"))
-
-    def _limit(self, seat: _Seat[tuple[int, Unit]]) -> float:
-        if seat.opening:
-            return OPEN_SECONDS
-        least = 0.0 if seat.started else LEAST_MAKE_SECONDS
-        return max(self.unit_seconds, least)
 
 
 def _lost_for_good(what: str, error: Exception) -> RetomatonError:

@@ -17,10 +17,9 @@ import ray
 from retomaton_dist.lm.identity import ModelSpec
 from retomaton_dist.runtime.actors import Actors
 from retomaton_dist.runtime.bounded_waits import call_within
-from retomaton_dist.runtime.cluster import Crew, choose_crew, connect, room_for
-from retomaton_dist.runtime.in_process_pool import InProcessPool
-from retomaton_dist.runtime.node_check import check_nodes
-from retomaton_dist.runtime.pool import Pool
+from retomaton_dist.runtime.cluster import Crew, capacity, choose_crew, connect
+from retomaton_dist.runtime.node_facts import check_nodes
+from retomaton_dist.runtime.pool import InProcessPool, Pool
 from retomaton_dist.runtime.ray_pool import RayPool
 from retomaton_dist.settings import WorkerSettings
 
@@ -68,7 +67,7 @@ class Session:
         return self.address == "local" and not ray.is_initialized()
 
     def join(self) -> None:
-        """Be connected."""
+        """Connect to Ray, unless this process is connected."""
         if not ray.is_initialized():
             connect(self.address)
             self._connected = True
@@ -98,7 +97,7 @@ class Session:
         if gpu not in self._crews:
             self._crews[gpu] = choose_crew(self.settings, gpu=gpu)
         chosen = self._crews[gpu]
-        return replace(chosen, workers=max(1, min(chosen.workers, room_for(chosen))))
+        return replace(chosen, workers=max(1, min(chosen.workers, capacity(chosen))))
 
     def check_nodes(
         self, crew: Crew, writes: Path, reads: Sequence[Path], model: ModelSpec | None

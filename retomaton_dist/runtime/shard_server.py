@@ -100,27 +100,27 @@ class ShardServer:
         while self._waiting:
             calls = self._take()
             try:
-                found = await loop.run_in_executor(self._thread, self._search, calls)
+                nearest = await loop.run_in_executor(self._thread, self._search, calls)
             except Exception as error:  # noqa: BLE001 - every caller must get its answer
                 for call in calls:
                     if not call.answer.done():  # its caller may have gone away
                         call.answer.set_exception(error)
             else:
-                self._answer(calls, found)
+                self._answer(calls, nearest)
 
     def _take(self) -> list[SearchCall]:
         """The oldest call, and the others that ask for the same, up to a bound."""
         taken = [self._waiting.popleft()]
         rows = len(taken[0].queries)
-        kept: deque[SearchCall] = deque()
+        others: deque[SearchCall] = deque()
         for call in self._waiting:
             alike = (call.k, call.widen) == (taken[0].k, taken[0].widen)
             if alike and rows + len(call.queries) <= MOST_ROWS:
                 taken.append(call)
                 rows += len(call.queries)
             else:
-                kept.append(call)
-        self._waiting = kept
+                others.append(call)
+        self._waiting = others
         return taken
 
     def _search(self, calls: list[SearchCall]) -> Found:
@@ -128,12 +128,12 @@ class ShardServer:
         joined = queries[0] if len(queries) == 1 else np.concatenate(queries)
         return self._shard.search(joined, calls[0].k, calls[0].widen)
 
-    def _answer(self, calls: list[SearchCall], found: Found) -> None:
+    def _answer(self, calls: list[SearchCall], nearest: Found) -> None:
         start, now = 0, time.monotonic()
         for call in calls:
             rows = slice(start, start + len(call.queries))
             if not call.answer.done():  # its caller may have gone away
-                call.answer.set_result((found[0][rows], found[1][rows]))
+                call.answer.set_result((nearest[0][rows], nearest[1][rows]))
             self._seconds.append(now - call.arrived)
             start = rows.stop
         self._counts["calls"] += len(calls)

@@ -23,8 +23,8 @@ from ray.exceptions import RayError
 from ray.job_submission import JobSubmissionClient
 
 from retomaton_dist.errors import BadInput, ClusterError
-from retomaton_dist.runtime.bounded_waits import Answer, call_within
-from retomaton_dist.runtime.cluster import first_line, knock
+from retomaton_dist.runtime.bounded_waits import Answer, call_within, knock
+from retomaton_dist.runtime.cluster import CONNECT_SECONDS, first_line
 
 DASHBOARD = "http://127.0.0.1:8265"
 ANSWER_SECONDS = 30.0
@@ -80,7 +80,7 @@ class JobBoard:
         for name in TALKATIVE:
             logging.getLogger(name).setLevel(logging.WARNING)
         try:
-            knock(self.address)
+            knock(self.address, CONNECT_SECONDS)
             with _without(ENVIRONMENT):
                 self._client = call_within(ANSWER_SECONDS, JobSubmissionClient, self.address)
         except (*AWAY, RayError, ValueError, AssertionError) as error:
@@ -111,7 +111,7 @@ class JobBoard:
                 **({"working_dir": folder} if files else {}),
                 **({"py_modules": [str(path) for path in packages]} if packages else {}),
             }
-            self._asked(
+            self._ask(
                 UPLOAD_SECONDS,
                 lambda: self._client.submit_job(
                     entrypoint=shlex.join(command), runtime_env=environment, submission_id=job
@@ -120,23 +120,23 @@ class JobBoard:
 
     def job(self, job: str) -> SubmittedJob:
         """What the cluster says of a job; BadInput if it has none of that name."""
-        return _described(self._asked(ANSWER_SECONDS, lambda: self._client.get_job_info(job), job))
+        return _job_from(self._ask(ANSWER_SECONDS, lambda: self._client.get_job_info(job), job))
 
     def jobs(self) -> list[SubmittedJob]:
         """All that were submitted and that the cluster remembers, the latest last."""
-        listed = self._asked(ANSWER_SECONDS, self._client.list_jobs)
-        found = [_described(details) for details in listed if details.submission_id]
-        return sorted(found, key=lambda job: job.begun or 0.0)
+        listed = self._ask(ANSWER_SECONDS, self._client.list_jobs)
+        jobs = [_job_from(details) for details in listed if details.submission_id]
+        return sorted(jobs, key=lambda job: job.begun or 0.0)
 
     def stop(self, job: str) -> SubmittedJob:
         """Ask a job to end, wait until it has, and return what became of it."""
-        self._asked(ANSWER_SECONDS, lambda: self._client.stop_job(job), job)
+        self._ask(ANSWER_SECONDS, lambda: self._client.stop_job(job), job)
         deadline = time.monotonic() + STOP_SECONDS
-        while not (found := self.job(job)).is_over:
+        while not (state := self.job(job)).is_over:
             if time.monotonic() > deadline:
                 raise ClusterError(f"{job} has not ended within {STOP_SECONDS:.0f} s; try again")
             time.sleep(PAUSE_SECONDS)
-        return found
+        return state
 
     def follow(
         self, job: str, write: Callable[[str], None], note: Callable[[str], None]
@@ -146,40 +146,33 @@ class JobBoard:
         A connection that breaks is made again, and the log goes on where it was; `note` is told
         so. After a while without any answer: ClusterError, and the job goes on by itself.
         """
-        log, lost, told = _Log(self._client, job, write), None, False
+        log, lost, noted = _Log(self._client, job, write), None, False
         while True:
             try:
-                found = self.job(job)
+                state = self.job(job)
                 lost = None
-                if found.is_over:
-                    return self._ending(found, log, note)
+                if state.is_over:
+                    break
                 log.show()
-                told = False
+                noted = False
             except (*AWAY, ClusterError) as error:
                 lost = lost or time.monotonic()
                 if time.monotonic() - lost > self._patience:
-                    raise self._silent(job) from error
-                if not told:
+                    raise ClusterError(
+                        f"nothing was heard from {self.address} for {self._patience:.0f} s; the "
+                        f"job goes on if the cluster does: `retomaton submit follow {job}` shows"
+                    ) from error
+                if not noted:
                     note(f"lost {self.address} ({first_line(error)}); the job goes on there")
-                told = True
+                noted = True
                 time.sleep(PAUSE_SECONDS)
-
-    def _ending(
-        self, found: SubmittedJob, log: "_Log", note: Callable[[str], None]
-    ) -> SubmittedJob:
         try:
             log.show()
         except AWAY as error:
             note(f"the end of the log cannot be had ({first_line(error)})")
-        return found
+        return state
 
-    def _silent(self, job: str) -> ClusterError:
-        return ClusterError(
-            f"nothing was heard from {self.address} for {self._patience:.0f} s; the job goes on if "
-            f"the cluster does: `retomaton submit follow {job}` shows"
-        )
-
-    def _asked(self, seconds: float, call: Callable[[], Answer], job: str = "") -> Answer:
+    def _ask(self, seconds: float, call: Callable[[], Answer], job: str = "") -> Answer:
         try:
             return call_within(seconds, call)
         except RuntimeError as error:
@@ -220,20 +213,16 @@ class _Log:
             await stream.aclose()
 
 
-def _described(details: Any) -> SubmittedJob:
+def _job_from(details: Any) -> SubmittedJob:
     return SubmittedJob(
         id=details.submission_id,
         status=details.status.value,
         entrypoint=details.entrypoint,
-        begun=_seconds(details.start_time),
-        ended=_seconds(details.end_time),
+        begun=details.start_time / 1000 if details.start_time else None,
+        ended=details.end_time / 1000 if details.end_time else None,
         code=details.driver_exit_code,
         message=details.message or "",
     )
-
-
-def _seconds(milliseconds: int | None) -> float | None:
-    return milliseconds / 1000 if milliseconds else None
 
 
 @contextlib.contextmanager

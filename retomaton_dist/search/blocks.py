@@ -9,7 +9,6 @@ file, whose place is written into the first: `read_index` would refuse a store t
 """
 
 import hashlib
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -179,10 +178,9 @@ class _BlockReader:
     def _piece(self, place: int, length: int) -> bytes:
         # Opened each time: a shard may have more blocks than a process may have open files.
         try:
-            with self._path.open("rb", buffering=0) as file:
-                found = os.pread(file.fileno(), length, place)
-                while len(found) < length and (more := _more(file.fileno(), found, length, place)):
-                    found += more
+            with self._path.open("rb") as file:
+                file.seek(place)
+                found = file.read(length)
         except FileNotFoundError:
             found = b""
         if len(found) < length:
@@ -194,10 +192,6 @@ class _BlockReader:
         raise DamagedStore(
             f"{self._path}: its contents were altered; run the same command again: it is made anew"
         )
-
-
-def _more(descriptor: int, found: bytes, length: int, place: int) -> bytes:
-    return os.pread(descriptor, length - len(found), place + len(found))
 
 
 @compiled

@@ -1,4 +1,11 @@
-"""Which index: chosen by the number of entries and the keys' width, or checked if it was named."""
+"""Which index: chosen by the number of entries and the keys' width, or checked if it was named.
+
+And what of it can be made in parts, by many workers at once: training, filling, or neither. Filling
+can, where an index is inverted lists of codes and nothing else (`blocks.py`), below whatever
+transforms keys first. Training can, where it is cells and then a codec of residuals
+(`codebooks.py`), and no transform has to be learned before. Any other index is trained by one
+worker, or filled a shard at a time.
+"""
 
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +23,10 @@ SHARD_BYTES = 1 << 30
 SHARD_ENTRIES = 500_000
 FEW_SHARDS = 8
 MOST_CODE_BYTES = 64
+# Exactly these: what derives from them (IVFPQR, FlatDedup) holds more than lists of codes.
+_LISTS_OF_CODES = (faiss.IndexIVFFlat, faiss.IndexIVFScalarQuantizer, faiss.IndexIVFPQ)
+# How FAISS says that cells are found by k-means, and not in a way of their quantiser's own.
+_BY_KMEANS = ("\0", "\2")
 
 
 @dataclass(frozen=True)
@@ -87,13 +98,43 @@ def choose_sample(index: Any, entries: int) -> int:
 
 def choose_shards(index: Any, entries: int, chunks: int) -> int:
     """About 1 GiB of codes per shard, and some to share out if there are many entries."""
-    by_bytes = -(-entries * _code_bytes(index) // SHARD_BYTES)
+    by_bytes = -(-entries * code_bytes(index) // SHARD_BYTES)
     by_entries = min(FEW_SHARDS, entries // SHARD_ENTRIES)
     return max(1, min(max(by_bytes, by_entries), chunks))
 
 
-def _code_bytes(index: Any) -> int:
+def code_bytes(index: Any) -> int:
+    """Of the code of an entry."""
     try:
         return int(index.sa_code_size())
     except RuntimeError:
         return 4 * int(index.d)
+
+
+@dataclass(frozen=True)
+class Division:
+    """Whether an index is trained in parts, and whether shards are filled in blocks."""
+
+    training: bool
+    filling: bool
+
+
+UNDIVIDED = Division(training=False, filling=False)
+
+
+def division_of(index: Any) -> Division:
+    """What of this empty index can be made in parts."""
+    outer = inner = faiss.downcast_index(index)
+    while isinstance(inner, faiss.IndexPreTransform):
+        inner = faiss.downcast_index(inner.index)
+    if type(inner) not in _LISTS_OF_CODES:
+        return UNDIVIDED
+    by_kmeans = inner.quantizer_trains_alone in _BY_KMEANS and inner.quantizer.is_trained
+    return Division(training=outer is inner and bool(by_kmeans), filling=True)
+
+
+def trained_how(index: Any, division: Division) -> str:
+    """How an index is trained, in the words of `index.json`: in parts, whole, or not at all."""
+    if division.training:
+        return "in parts"
+    return "not" if index.is_trained else "whole"

@@ -9,18 +9,18 @@ from typing import Any
 from retomaton_dist.errors import DamagedStore
 from retomaton_dist.storage import canonical, files
 from retomaton_dist.storage.canonical import Json
-from retomaton_dist.storage.datastore import Shape, check_size
+from retomaton_dist.storage.datastore import Shape
 from retomaton_dist.storage.files import FileDigest
-from retomaton_dist.storage.records import Record
-from retomaton_dist.storage.shaped import (
+from retomaton_dist.storage.json_rules import (
     Rule,
-    check_shape,
+    check_keys,
     is_number,
     is_object,
     is_positive,
     is_text,
     is_whole,
 )
+from retomaton_dist.storage.records import Record
 from retomaton_dist.storage.store import Store
 from retomaton_dist.storage.verified_files import problems_of
 
@@ -62,7 +62,7 @@ class Layout:
     """An index on disk. `datastore` is the digest of the keys that it was made from.
 
     `takes_entries`: the shards hold entry numbers; otherwise their rows count from `first`.
-    `trained`: `in parts` by all workers, `whole` by one, or `not` at all (`division.py`).
+    `trained`: `in parts` by all workers, `whole` by one, or `not` at all (`factory.py`).
     """
 
     name: str
@@ -97,9 +97,9 @@ class Layout:
         if form != FORMAT or version not in list(UNTOLD):
             raise DamagedStore(f"{path} was written by another or newer program; upgrade")
         value = {**UNTOLD[version], **value}
-        check_shape(str(path), value, _LAYOUT)
+        check_keys(str(path), value, _LAYOUT)
         for item in value["spans"]:
-            check_shape(f"{path}: a span", item, _SPAN)
+            check_keys(f"{path}: a span", item, _SPAN)
         spans = tuple(
             ShardSpan((item["chunks"][0], item["chunks"][1]), item["first"], item["last"])
             for item in value.pop("spans")
@@ -140,7 +140,7 @@ class IndexFiles:
             )
         opened = cls(store.path.resolve(), layout, digests)
         for number, digest in enumerate(digests):
-            check_size(opened.shard(number), digest.bytes)
+            files.check_size(opened.shard(number), digest.bytes, _REMEDY)
         return opened
 
     def shard(self, number: int) -> Path:

@@ -79,24 +79,12 @@ def cut_short(parts: Sequence[Found], merged: Found, asked: int) -> NDArray[np.b
     return short
 
 
+@compiled
 def settle(distances: Distances, rows: Entries, offset: int, first: int, last: int) -> bool:
     """Make entries of what FAISS found, in place and in order; False if one is not first..last-1.
 
     FAISS counts from `offset`, says -1 for a gap, and leaves ties in any order.
     """
-    if not _number(distances, rows, offset, first, last):
-        return False
-    _tidy(distances, rows)
-    return True
-
-
-def tidy(distances: Distances, entries: Entries) -> None:
-    """Bring rows into the order (distance, entry), in place."""
-    _tidy(distances, entries)
-
-
-@compiled
-def _number(distances: Distances, rows: Entries, offset: int, first: int, last: int) -> bool:
     for row in range(rows.shape[0]):
         for place in range(rows.shape[1]):
             if rows[row, place] < 0:
@@ -105,11 +93,13 @@ def _number(distances: Distances, rows: Entries, offset: int, first: int, last: 
             rows[row, place] += offset
             if rows[row, place] < first or rows[row, place] >= last:
                 return False
+    tidy(distances, rows)
     return True
 
 
 @compiled
-def _tidy(distances: Distances, entries: Entries) -> None:
+def tidy(distances: Distances, entries: Entries) -> None:
+    """Bring rows into the order (distance, entry), in place."""
     rows, width = distances.shape
     for row in range(rows):
         near, which = distances[row], entries[row]

@@ -4,6 +4,10 @@ An entry's own document is left out: what follows a text in that very text is no
 is for, and would make any index look good.
 """
 
+import contextlib
+import ctypes
+import importlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,6 +22,8 @@ from retomaton_dist.storage.guarded import GuardedReader
 
 MOST_K = 1024
 ENTRIES_PER_K = 16
+# numpy's own matrix products, where it was built with OpenBLAS as its wheels are.
+_BLAS = ctypes.CDLL(importlib.import_module("numpy._core._multiarray_umath").__file__)
 
 
 @dataclass(frozen=True)
@@ -74,7 +80,9 @@ class ExactNearest:
         """Take in the keys of the entries that begin with `first`."""
         wide = keys.astype(np.float32) - self._middle
         norms = np.einsum("ij,ij->i", wide, wide)
-        distances = self._norms[:, None] + norms[None, :] - 2 * (self._queries @ wide.T)
+        with blas_threads(1):
+            products = self._queries @ wide.T
+        distances = self._norms[:, None] + norms[None, :] - 2 * products
         np.maximum(distances, 0, out=distances)
         _keep_nearest(distances, first, self._probe.excluded, *self._found)
 
@@ -82,6 +90,24 @@ class ExactNearest:
         """What was found so far, in order (distance, entry); gaps are (inf, -1)."""
         tidy(*self._found)
         return self._found
+
+
+@contextlib.contextmanager
+def blas_threads(count: int) -> Iterator[None]:
+    """Have numpy multiply with so many threads: how many they are shows in the last bits.
+
+    Actors are limited by their environment, which is too late for the process that --workers 0
+    works in. Of a BLAS that is not OpenBLAS nothing is known, and nothing done.
+    """
+    if not hasattr(_BLAS, "scipy_openblas_set_num_threads64_"):
+        yield
+        return
+    before = _BLAS.scipy_openblas_get_num_threads64_()
+    _BLAS.scipy_openblas_set_num_threads64_(count)
+    try:
+        yield
+    finally:
+        _BLAS.scipy_openblas_set_num_threads64_(before)
 
 
 @compiled

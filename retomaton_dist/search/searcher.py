@@ -18,8 +18,9 @@ from collections.abc import Sequence
 from typing import Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from retomaton_dist.codec.codec import check_queries
 from retomaton_dist.errors import BadInput
 from retomaton_dist.search import parameters
 from retomaton_dist.search.layout import IndexFiles, Layout
@@ -161,21 +162,6 @@ class LocalSearcher(Searcher):
 def open_searcher(opened: IndexFiles, chosen: str | None = None) -> LocalSearcher:
     """Search in this process; `chosen` are parameters such as "nprobe=64"."""
     return LocalSearcher(opened, parameters.parse(chosen or ""))
-
-
-def check_queries(queries: ArrayLike, dimension: int) -> Queries:
-    """Queries as FAISS wants them; another width, NaN or infinity is bad input."""
-    given: NDArray[np.generic] = np.asarray(queries)
-    if given.ndim != 2 or given.shape[1] != dimension:
-        raise BadInput(f"queries have shape {given.shape}, not [n, {dimension}] as the keys")
-    if given.dtype.kind not in "fiu":
-        raise BadInput(f"queries are numbers, not {given.dtype}")
-    with np.errstate(over="ignore"):  # what overflows is infinite, and refused
-        checked = np.ascontiguousarray(given, np.float32)
-    if not np.isfinite(checked).all():
-        row = int(np.argmin(np.isfinite(checked).all(axis=1)))
-        raise BadInput(f"query {row} is NaN or infinite somewhere")
-    return checked
 
 
 def check_k(k: int, entries: int) -> None:

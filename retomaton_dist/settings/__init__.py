@@ -6,11 +6,14 @@ declares the stages of a build, `choices` what can be chosen by name. Nothing he
 here, so that `--help` stays fast.
 """
 
+from typing import Any
+
 from retomaton_dist.settings.build import (
     BuildSettings,
     ClusterSettings,
     CompileSettings,
     CorpusSettings,
+    DryRunSettings,
     ExtractSettings,
     IndexSettings,
     ModelSettings,
@@ -19,6 +22,7 @@ from retomaton_dist.settings.build import (
     SuffixSettings,
     TokenizeSettings,
 )
+from retomaton_dist.settings.demo import DemoSettings
 from retomaton_dist.settings.evaluate import (
     PRESETS,
     CalibrateSettings,
@@ -31,16 +35,19 @@ from retomaton_dist.settings.generate import GenerateSettings
 from retomaton_dist.settings.load import LoadSettings, ScoreSettings
 from retomaton_dist.settings.plan import PlanSettings
 from retomaton_dist.settings.reproduce import ReproduceSettings
+from retomaton_dist.settings.stages import STAGES
 from retomaton_dist.settings.train import TrainSettings
 from retomaton_dist.settings.workers import ServeSettings, WorkerSettings
 
 __all__ = [
+    "GROUPS",
     "PRESETS",
     "BuildSettings",
     "CalibrateSettings",
     "ClusterSettings",
     "CompileSettings",
     "CorpusSettings",
+    "DemoSettings",
     "EvaluateSettings",
     "ExtractSettings",
     "GenerateSettings",
@@ -61,3 +68,25 @@ __all__ = [
     "WorkerSettings",
     "check_tau",
 ]
+
+# By the names of their tables in the TOML file.
+GROUPS: dict[str, type[Any]] = {
+    "corpus": CorpusSettings,
+    "model": ModelSettings,
+    **{stage.name: stage.settings for stage in STAGES if stage.settings},
+    "parts": PartsSettings,
+    "dry_run": DryRunSettings,
+    "calibrate": CalibrateSettings,
+    "evaluate": EvaluateSettings,
+    "walk": WalkSettings,
+    "report": ReportSettings,
+    "generate": GenerateSettings,
+    "load": LoadSettings,
+    "score": ScoreSettings,
+    "serve": ServeSettings,
+    "workers": WorkerSettings,
+    "train": TrainSettings,
+    "plan": PlanSettings,
+    "reproduce": ReproduceSettings,
+    "demo": DemoSettings,
+}

@@ -16,7 +16,7 @@ class CorpusSettings(Settings):
     """What text is read and how it falls into documents."""
 
     corpus: tuple[str, ...] = option(
-        "text to read: files, folders, globs; .jsonl and .parquet are read by record"
+        "text to read: files, folders, globs; .jsonl and .parquet are read by record", path="text"
     )
     split: str | None = option(
         "what a document is: file, line, record, or regex:PATTERN (a line that the pattern "
@@ -38,13 +38,16 @@ class TokenizeSettings(Settings):
 class ModelSettings(Settings):
     """Which language model, and what of it is the key."""
 
-    model: str = option("a Hugging Face causal LM: hub id, local folder, or GGUF file")
+    model: str = option(
+        "a Hugging Face causal LM: hub id, local folder, or GGUF file", path="model"
+    )
     revision: str | None = option("branch, tag or commit of a hub model", None, shown="main")
     key_model: str | None = option(
         "a smaller LM with the same tokenizer that keys and queries come from; --model then only "
         "gives the probabilities that are mixed",
         None,
         shown="--model itself",
+        path="model",
     )
     key: str = option(
         "the hidden state that is the key: input of the last layer's feed-forward block, "
@@ -209,6 +212,23 @@ class PartsSettings(Settings):
         "only what comes of the tokens: suffix index, n-gram model, statistics. The model is not "
         "run, and only its tokenizer is needed",
         False,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class DryRunSettings(Settings):
+    """Whether a build is only estimated. Workers are started and the model is loaded for it."""
+
+    dry_run: bool = option(
+        "count the tokens, time a little of each stage, and say what every stage would need "
+        "against what is free; nothing is written",
+        False,
+    )
+    dry_run_seconds: float = option(
+        "that a dry run measures at most; what it has no time for is derived from what it saw",
+        60.0,
+        above=0,
+        below=float("inf"),
     )
 
 

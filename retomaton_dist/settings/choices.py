@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from retomaton_dist.registry import Registered, Registry
+from retomaton_dist.errors import BadInput
+from retomaton_dist.registry import Registered, Registry, nearest
 
 CODECS: Registry[Any] = Registry(
     "codec",
@@ -23,3 +24,21 @@ CLUSTERINGS: Registry[Any] = Registry(
         ),
     },
 )
+# The names of methods/registry.py, which takes seconds to import: a slip is refused before that.
+_MIXED = [
+    f"{name}+ngram+cache" for name in ("lm", "knnlm", "suffix", "retomaton", "retomaton+suffix")
+]
+METHODS = (
+    *("lm", "knnlm", "knnlm+wide", "knnlm+lambda", "adaptret", "suffix", "suffix+lambda"),
+    *("retomaton", "retomaton+pw", "retomaton+lambda", "retomaton+suffix", "retomaton+random"),
+    *("retomaton+suffix+lambda", "ngram", "lm+cache", "lm+ngram", *_MIXED, "lm+cache+lambda"),
+    *(f"{name}+lambda" for name in _MIXED),
+)
+
+
+def check_method(flag: str, name: str) -> None:
+    """Refuse a method that there is not."""
+    if name not in METHODS:
+        near = nearest(name, METHODS)
+        meant = f" (did you mean {near}?)" if near else ""
+        raise BadInput(f"{flag} {name}: choose from {', '.join(METHODS)}{meant}")

@@ -5,6 +5,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from retomaton_dist.errors import BadInput
+from retomaton_dist.settings.choices import METHODS, check_method
 from retomaton_dist.settings.option import Settings, option
 
 
@@ -77,9 +78,7 @@ class StoreUseSettings(Settings):
     """What of a store a text is scored with: common to `eval` and `calibrate`."""
 
     methods: str | None = option(
-        "comma-separated: lm, knnlm, knnlm+wide, knnlm+lambda, adaptret, suffix, retomaton, "
-        "retomaton+pw, retomaton+lambda, retomaton+suffix, retomaton+random, "
-        "retomaton+suffix+lambda",
+        f"comma-separated: {', '.join(METHODS)}",
         None,
         shown="every method whose artifacts exist",
     )
@@ -113,9 +112,10 @@ class StoreUseSettings(Settings):
         "tokenizer",
         None,
         shown="the one that the store was built for, where it was",
+        path="model",
     )
     key_model: str | None = option(
-        "where the model of the store's keys now lies", None, shown="where it was"
+        "where the model of the store's keys now lies", None, shown="where it was", path="model"
     )
     device: str | None = option("auto: as the store's keys", None, choices=("cpu", "cuda"))
     batch_tokens: int | None = option(
@@ -130,12 +130,13 @@ class StoreUseSettings(Settings):
 class EvaluateSettings(StoreUseSettings):
     """What text is evaluated, how, and with what of the store."""
 
-    text: tuple[str, ...] = option("text to evaluate: files, folders, globs")
+    text: tuple[str, ...] = option("text to evaluate: files, folders, globs", path="text")
     calibrate_on: tuple[str, ...] = option(
         "held-out text that lambda, temperature and the networks are fitted on; never the "
         "evaluated one",
         (),
         shown="none; then --lambda and --knn-temperature are needed",
+        path="text",
     )
     calibration: str | None = option(
         "name of a calibration of the store to use, as `calibrate` made it; with --calibrate-on it "
@@ -177,7 +178,7 @@ class EvaluateSettings(StoreUseSettings):
         choices=("sweep", "live"),
     )
     out: str | None = option(
-        "folder of the results", None, shown="STORE/evaluations/TEXT-MODE-HASH"
+        "folder of the results", None, shown="STORE/evaluations/TEXT-MODE-HASH", path="place"
     )
     positions: int | None = option(
         "evaluate so many positions at most, of documents drawn at random; auto: all",
@@ -197,7 +198,9 @@ class EvaluateSettings(StoreUseSettings):
     )
 
     def check(self) -> None:
-        """Refuse thresholds and targets that are no numbers, or out of range."""
+        """Refuse methods that there are not, and thresholds that are out of range."""
+        for method in listed(self.methods):
+            check_method("--methods", method)
         for tau in self.taus or ():
             check_tau(tau)
         if self.taus == ():
@@ -249,7 +252,8 @@ class CalibrateSettings(StoreUseSettings):
 
     on: tuple[str, ...] = option(
         "held-out text that lambda, temperature, networks and thresholds are fitted on: files, "
-        "folders, globs"
+        "folders, globs",
+        path="text",
     )
     name: str = option("of the calibration; several may coexist", "default", names=True)
     target_foss: str = option(

@@ -1,8 +1,10 @@
 """The settings of a store that is used as a language model, and of scoring texts with it."""
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from retomaton_dist.errors import BadInput
+from retomaton_dist.settings.choices import check_method
 from retomaton_dist.settings.evaluate import check_sigma
 from retomaton_dist.settings.option import Settings, option
 
@@ -21,6 +23,7 @@ class LoadSettings(Settings):
         "the text",
         (),
         shown="none",
+        path="place",
     )
     automaton: str | None = option("name of a compiled automaton", None, shown="the main one")
     calibration: str | None = option(
@@ -63,16 +66,19 @@ class LoadSettings(Settings):
         "tokenizer",
         None,
         shown="the one that the store was built for, where it was",
+        path="model",
     )
     key_model: str | None = option(
-        "where the model of the store's keys now lies", None, shown="where it was"
+        "where the model of the store's keys now lies", None, shown="where it was", path="model"
     )
     device: str | None = option("auto: as the store's keys", None, choices=("cpu", "cuda"))
     threads: int = option("threads of the walk", 1, least=1, most=1 << 10)
     trust_remote_code: bool = option("run code that comes with the model", False)
 
     def check(self) -> None:
-        """Refuse what is wrong with thresholds."""
+        """Refuse a method that there is not, and what is wrong with thresholds."""
+        if self.method is not None:
+            check_method("--method", self.method)
         if self.tau is not None and self.foss is not None:
             raise BadInput("give --tau or --foss, not both: a FoSS is met by choosing tau")
         if self.sigma is not None:
@@ -83,11 +89,21 @@ class LoadSettings(Settings):
 class ScoreSettings(Settings):
     """What is scored, and where the numbers of its tokens go."""
 
-    text: tuple[str, ...] = option("text to score: files, folders, globs")
+    text: tuple[str, ...] = option("text to score: files, folders, globs", path="text")
     split: str | None = option(
         "what a document of the text is, as in `extract`", None, shown="as the store's corpus"
     )
     field: str = option("the field of .jsonl records, or column of .parquet, that is text", "text")
     out: str | None = option(
-        "Parquet file for the numbers of every token; there must be none yet", None, shown="none"
+        "Parquet file for the numbers of every token; there must be none yet",
+        None,
+        shown="none",
+        path="place",
     )
+
+    def check(self) -> None:
+        """Refuse a file that is there already, or is no Parquet file by its name."""
+        if self.out is not None and Path(self.out).suffix != ".parquet":
+            raise BadInput(f"--out {self.out}: name a file that ends in .parquet")
+        if self.out is not None and Path(self.out).exists():
+            raise BadInput(f"--out {self.out} is there already: name another file")

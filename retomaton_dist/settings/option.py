@@ -7,11 +7,12 @@ store, the model or the cluster is refused when the group is made, by whichever 
 
 import dataclasses
 import math
+import operator
 from dataclasses import dataclass
 from typing import Any
 
 from retomaton_dist.errors import BadInput
-from retomaton_dist.storage.shaped import LONGEST_NAME, is_name
+from retomaton_dist.storage.json_rules import LONGEST_NAME, is_name
 
 Field = dataclasses.Field
 
@@ -20,8 +21,9 @@ def option(help: str, default: Any = ..., **rules: Any) -> Any:  # noqa: A002 - 
     """Declare a setting with its help text, and its default unless it is required.
 
     Rules: `choices`; bounds `least` and `most` (included), `above` and `below` (excluded);
-    `names=True` for the name of a folder inside the store. `shown` is what help shows as the
-    default.
+    `names=True` for the name of a folder inside the store; `path` for what lies elsewhere: `text`
+    to read, a `model` (a path, or a name of the hub), or any other `place`. `shown` is what help
+    shows as the default.
     """
     metadata = {"help": help, **rules}
     if default is ...:
@@ -59,22 +61,10 @@ def _check(field: "Field[Any]", value: Any) -> None:
             f"--{flag_of(field)} {value[:LONGEST_NAME]}: use letters, digits, '.', '_' and '-', "
             f"{LONGEST_NAME} at most"
         )
-    if _bounded(rules) and not _inside(rules, value):
+    # NaN is within no bounds.
+    holds = {"least": operator.ge, "most": operator.le, "above": operator.gt, "below": operator.lt}
+    if not all(test(value, rules[name]) for name, test in holds.items() if name in rules):
         raise BadInput(f"--{flag_of(field)} {_shown(value)}: {_bounds(rules)}")
-
-
-def _bounded(rules: Any) -> bool:
-    return any(name in rules for name in ("least", "most", "above", "below"))
-
-
-def _inside(rules: Any, value: float) -> bool:
-    """Whether a number is within its bounds; NaN never is, and only `inf` itself is infinite."""
-    return bool(
-        value >= rules.get("least", -math.inf)
-        and value <= rules.get("most", math.inf)
-        and value > rules.get("above", -math.inf)
-        and ("below" not in rules or value < rules["below"])
-    )
 
 
 def _bounds(rules: Any) -> str:

@@ -7,61 +7,25 @@ An unknown key is refused with the nearest known one.
 
 import contextlib
 import dataclasses
+import inspect
 import keyword
 import tomllib
 import types
 import typing
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 from retomaton_dist.errors import BadInput
 from retomaton_dist.registry import LONGEST, nearest
-from retomaton_dist.settings.build import (
-    BuildSettings,
-    ClusterSettings,
-    CorpusSettings,
-    ModelSettings,
-    PartsSettings,
-    SuffixSettings,
-)
-from retomaton_dist.settings.evaluate import (
-    PRESETS,
-    CalibrateSettings,
-    EvaluateSettings,
-    ReportSettings,
-    WalkSettings,
-)
-from retomaton_dist.settings.generate import GenerateSettings
-from retomaton_dist.settings.load import LoadSettings, ScoreSettings
+from retomaton_dist.settings import GROUPS, PRESETS, BuildSettings, WalkSettings
 from retomaton_dist.settings.option import flag_of
-from retomaton_dist.settings.plan import PlanSettings
-from retomaton_dist.settings.reproduce import ReproduceSettings
 from retomaton_dist.settings.stages import STAGES
-from retomaton_dist.settings.train import TrainSettings
-from retomaton_dist.settings.workers import ServeSettings, WorkerSettings
 from retomaton_dist.storage.files import check_plain
 
 Group = TypeVar("Group")
 
-GROUPS: dict[str, type[Any]] = {
-    "corpus": CorpusSettings,
-    "model": ModelSettings,
-    **{stage.name: stage.settings for stage in STAGES if stage.settings},
-    "parts": PartsSettings,
-    "calibrate": CalibrateSettings,
-    "evaluate": EvaluateSettings,
-    "walk": WalkSettings,
-    "report": ReportSettings,
-    "generate": GenerateSettings,
-    "load": LoadSettings,
-    "score": ScoreSettings,
-    "serve": ServeSettings,
-    "workers": WorkerSettings,
-    "train": TrainSettings,
-    "plan": PlanSettings,
-    "reproduce": ReproduceSettings,
-}
+NOTHING: Mapping[str, Any] = types.MappingProxyType({})
 TOP_LEVEL = ("store",)
 # No setting is as large; Python does not even print numbers of thousands of digits.
 BEYOND = 1 << 64
@@ -83,48 +47,61 @@ def read_file(path: str | Path) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise BadInput(f"--config {path} is not TOML: {error}") from error
     for name, value in document.items():
-        _check_known(name, [*TOP_LEVEL, *GROUPS], f"--config {path}")
+        check_known(name, [*TOP_LEVEL, *GROUPS], f"--config {path}")
         if name in GROUPS:
             checked_table(value, GROUPS[name], f"--config {path}, [{name}]")
         elif not isinstance(value, str):
             raise BadInput(f"--config {path}: {name} must be text, not {type(value).__name__}")
-    return {name: _renamed(value) for name, value in document.items()}
+    return {
+        name: value if name in TOP_LEVEL else _renamed(value) for name, value in document.items()
+    }
 
 
 def make_group(
-    group: type[Group], given: Mapping[str, Any], from_file: Mapping[str, Any] | None = None
+    kind: type[Group], given: Mapping[str, Any], from_file: Mapping[str, Any] = NOTHING
 ) -> Group:
     """Make one group of settings; `given` (flags or keywords) wins over the file's table."""
-    fields = {field.name: field for field in dataclasses.fields(group)}  # type: ignore[arg-type]
-    merged = {**(from_file or {}), **given}
+    fields = {field.name: field for field in dataclasses.fields(kind)}  # type: ignore[arg-type]
+    merged = {**from_file, **given}
     values = {
         name: checked(field, merged[name]) for name, field in fields.items() if name in merged
     }
-    missing = [name for name, field in fields.items() if is_required(field) and name not in values]
-    if missing:
-        raise BadInput(f"--{flag_of(fields[missing[0]])} is needed: {help_of(fields[missing[0]])}")
-    return group(**values)
+    for name, field in fields.items():
+        if field.metadata.get("required") and name not in values:
+            raise BadInput(f"--{flag_of(field)} is needed: {field.metadata['help']}")
+    return kind(**values)
+
+
+def make_groups(
+    kinds: Sequence[type[Any]], given: Mapping[str, Any], tables: Mapping[str, Any] = NOTHING
+) -> list[Any]:
+    """Make several groups; `given` wins over the file's `tables`.
+
+    What is not given of a walk is as in the preset that a group before it names.
+    """
+    names, made = {kind: name for name, kind in GROUPS.items()}, list[Any]()
+    preset: Mapping[str, Any] = NOTHING
+    for kind in kinds:
+        known = {field.name for field in dataclasses.fields(kind)}
+        chosen = {name: value for name, value in given.items() if name in known}
+        defaults = preset if kind is WalkSettings else NOTHING
+        made.append(make_group(kind, chosen, {**defaults, **tables.get(names[kind], {})}))
+        if "preset" in known:
+            preset = dataclasses.asdict(PRESETS[made[-1].preset])
+    return made
 
 
 def split_keywords(
-    groups: Sequence[type[Any]], keywords: Mapping[str, Any], others: Sequence[str] = ()
+    kinds: Sequence[type[Any]], keywords: Mapping[str, Any], others: Sequence[str] = ()
 ) -> list[Any]:
     """Make several groups from Python keywords, each of which must belong to one of them.
 
     `others` are what the caller takes besides: named where an unknown keyword comes near.
     """
-    known = {field.name for group in groups for field in dataclasses.fields(group)}
+    known = {field.name for kind in kinds for field in dataclasses.fields(kind)}
     for name in keywords:
-        _check_known(name, sorted({*known, *others}), "argument")
-    chosen = [
-        {
-            field.name: keywords[field.name]
-            for field in dataclasses.fields(group)
-            if field.name in keywords
-        }
-        for group in groups
-    ]
-    return [make_group(group, given) for group, given in zip(groups, chosen, strict=True)]
+        check_known(name, sorted({*known, *others}), "argument")
+    return make_groups(kinds, keywords)
 
 
 def build_settings(keywords: Mapping[str, Any]) -> BuildSettings:
@@ -140,22 +117,16 @@ def with_tables(groups: Sequence[Any], tables: Mapping[str, Any]) -> BuildSettin
     Any table may be missing; others are ignored. What is compiled is the clustering that the build
     makes, unless [compile] names another; n-grams are counted over its suffix index likewise.
     """
-    given = {
-        name: checked_table(tables.get(name, {}), GROUPS[name], f"[{name}]") for name in TABLES
-    }
-    cluster: ClusterSettings = _made("cluster", given["cluster"])
-    suffix: SuffixSettings = _made("suffix", given["suffix"])
-    given["compile"] = {"states": cluster.clustering, **given["compile"]}
-    given["ngram"] = {"suffixes": suffix.name, **given["ngram"]}
-    return BuildSettings((*groups, *(_made(name, given[name]) for name in TABLES)))
-
-
-def walk_settings(preset: str, *given: Mapping[str, Any]) -> WalkSettings:
-    """The walk of a preset, with what was given beyond it; what is given last wins."""
-    merged = dataclasses.asdict(PRESETS[preset])
-    for part in given:
-        merged |= part
-    return make_group(WalkSettings, merged)
+    made: dict[str, Any] = {}
+    for name in TABLES:
+        given = checked_table(tables.get(name, {}), GROUPS[name], f"[{name}]")
+        if name == "compile":
+            given = {"states": made["cluster"].clustering, **given}
+        if name == "ngram":
+            given = {"suffixes": made["suffix"].name, **given}
+        with in_table(name):
+            made[name] = make_group(GROUPS[name], given)
+    return BuildSettings((*groups, *made.values()))
 
 
 @contextlib.contextmanager
@@ -165,11 +136,6 @@ def in_table(name: str) -> Iterator[None]:
         yield
     except BadInput as error:
         raise BadInput(f"[{name}] {error}") from error
-
-
-def _made(name: str, given: Mapping[str, Any]) -> Any:
-    with in_table(name):
-        return make_group(GROUPS[name], given)
 
 
 def checked(field: "dataclasses.Field[Any]", value: Any) -> Any:
@@ -219,40 +185,35 @@ def type_of(field: "dataclasses.Field[Any]") -> tuple[type[Any], bool]:
     return (origin or hint), False  # type: ignore[return-value]
 
 
-def is_required(field: "dataclasses.Field[Any]") -> bool:
-    """Whether the setting has no default."""
-    return bool(field.metadata.get("required"))
-
-
-def help_of(field: "dataclasses.Field[Any]") -> str:
-    """The setting's help text."""
-    return str(field.metadata["help"])
-
-
 def checked_table(table: Any, group: type[Any], place: str) -> dict[str, Any]:
     """A group's settings by their names in Python; `place` says where an unknown key stands."""
     if not isinstance(table, dict):
         raise BadInput(f"{place} must be a table of settings")
     known = [field.name for field in dataclasses.fields(group)]
-    renamed: dict[str, Any] = _renamed(table)
+    renamed = _renamed(table)
     for key in renamed:
-        _check_known(key, known, place)
+        check_known(key, known, place)
     return renamed
 
 
-def _check_known(name: str, known: Sequence[str], place: str) -> None:
+def check_known(name: str, known: Sequence[str], place: str) -> None:
+    """Refuse a name that is none of those known; `place` says where it stands."""
     if name not in known:
         near, shown = nearest(name, known, likeness=0), name[:LONGEST]
         raise BadInput(f"{place}: unknown key {shown!r}; the nearest known one is {near!r}")
 
 
-def _renamed(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {_name(key): item for key, item in value.items()}
-    return value
+def refuse_unknown(function: Callable[..., Any], unknown: Mapping[str, Any]) -> None:
+    """Refuse keywords that a function does not take, with the nearest that it does."""
+    known = [name for name in inspect.signature(function).parameters if name != "unknown"]
+    for name in unknown:
+        near = nearest(name, known, likeness=0)
+        raise BadInput(f"{function.__name__}: unknown argument {name!r}; did you mean {near!r}?")
 
 
-def _name(key: str) -> str:
-    """A key's name in Python, where `lambda` is taken."""
-    name = key.replace("-", "_")
-    return f"{name}_" if keyword.iskeyword(name) else name
+def _renamed(table: Mapping[str, Any]) -> dict[str, Any]:
+    """A table by its keys' names in Python, where `lambda` is taken."""
+    names = {key: key.replace("-", "_") for key in table}
+    return {
+        f"{name}_" if keyword.iskeyword(name) else name: table[key] for key, name in names.items()
+    }

@@ -45,9 +45,9 @@ class ReproduceSettings(Settings):
     """Which of the paper's experiments, and how large. Constants are never fitted on test text."""
 
     data: str = option(
-        "folder with law/{train,valid,test}.en and wikitext-2/{train,valid,test}.txt"
+        "folder with law/{train,valid,test}.en and wikitext-2/{train,valid,test}.txt", path="place"
     )
-    out: str = option("folder of texts, models, stores, evaluations and the report")
+    out: str = option("folder of texts, models, stores, evaluations and the report", path="place")
     experiments: str = option(
         f"comma-separated: {', '.join(EXPERIMENTS)}, or {ALL} of them; those before stay in the "
         "report",
@@ -57,11 +57,15 @@ class ReproduceSettings(Settings):
         "the LM of Wikipedia: hub id, local folder or GGUF file; auto: trained on the corpus of "
         "wikitext-2",
         None,
+        path="model",
     )
     wiki_minutes: float = option("minutes to train that LM for, if it is not named", 15.0, above=0)
     tuning_minutes: float = option("minutes to fine-tune it on the law corpus", 5.0, above=0)
     strong_model: str | None = option(
-        "a second, stronger LM that was not trained on law, for adaptation", None, shown="none"
+        "a second, stronger LM that was not trained on law, for adaptation",
+        None,
+        shown="none",
+        path="model",
     )
     wiki_bytes: int | None = option(
         "size of the wikitext-2 corpus, of articles drawn at random; auto: all", 4_000_000, least=1

@@ -27,6 +27,7 @@ class DeclaredStage:
     folder    where its files lie in the store
     settings  its own group of settings, if it has one
     named     the setting that names what it makes, where several may coexist
+    prune     the flag of `prune` that deletes one of them by name, and what its help says
     reads     further groups of settings that its command takes
     parts     further stages of the manifest that its command runs
     line      what `inspect` and the command say of it: text with its facts in braces, or the place
@@ -41,6 +42,7 @@ class DeclaredStage:
     folder: str
     settings: type[Settings] | None = None
     named: str = ""
+    prune: tuple[str, str] = ("", "")
     reads: tuple[str, ...] = ()
     parts: tuple[str, ...] = ()
     line: str = ""
@@ -105,11 +107,6 @@ STAGES: tuple[DeclaredStage, ...] = (
         one sentence per line, a hub model, one worker per GPU or CPU:
           retomaton extract law.store --corpus law/train.en --split line --model gpt2
 
-        what would it take?
-          retomaton extract law.store --corpus law/train.en --split line --model gpt2 --dry-run
-
-        killed? the same command again does only what is missing.
-
         articles that begin with ` = Title = `, longer context, four workers on a cluster:
           retomaton extract wiki.store --corpus wiki.train.txt --split 'regex: = [^=]' \\
               --model ./wiki7M --context 512 --stride 256 --workers 4 --address auto
@@ -134,13 +131,12 @@ STAGES: tuple[DeclaredStage, ...] = (
           retomaton cluster law.store --name coarse --states 2000
           retomaton cluster law.store --algorithm greedy --neighbours 10
           retomaton cluster law.store --algorithm none
-
-        killed? the same command again goes on from the last iteration or unit.
         """,
         code="retomaton_dist.stages.cluster:ClusterStage",
         folder="states",
         settings=ClusterSettings,
         named="clustering",
+        prune=("states", "delete a clustering that no automaton was compiled from"),
         section="retomaton_dist.api.describe:clustering_as_text",
     ),
     DeclaredStage(
@@ -158,13 +154,12 @@ STAGES: tuple[DeclaredStage, ...] = (
 
         fixed search parameters instead of tuned ones:
           retomaton index law.store --parameters nprobe=32
-
-        killed? the same command again does only what is missing.
         """,
         code="retomaton_dist.stages.index:IndexStage",
         folder="index",
         settings=IndexSettings,
         named="name",
+        prune=("index", "delete a search index that no calibration uses"),
         line="retomaton_dist.search.layout:described",
     ),
     DeclaredStage(
@@ -180,13 +175,12 @@ STAGES: tuple[DeclaredStage, ...] = (
 
         exact distances, at the price of a copy of the keys:
           retomaton compile law.store --codec fp16 --name exact
-
-        killed? the same command again does only what is missing.
         """,
         code="retomaton_dist.stages.compile:CompileStage",
         folder="automata",
         settings=CompileSettings,
         named="automaton",
+        prune=("automaton", "delete an automaton, and its codec if no other has it"),
         parts=("codec",),
         line="{states:,} states over {entries:,} entries, codec {codec}, "
         "{bytes_per_entry:.1f} bytes per entry",
@@ -200,13 +194,12 @@ STAGES: tuple[DeclaredStage, ...] = (
 
         longer matches told apart, beside the first index:
           retomaton suffix law.store --longest 16 --name long
-
-        killed? the same command again does only what is missing.
         """,
         code="retomaton_dist.stages.suffix:SuffixStage",
         folder="suffixes",
         settings=SuffixSettings,
         named="name",
+        prune=("suffixes", "delete a suffix index that no n-gram model and no calibration uses"),
         line="{entries:,} entries by up to {longest} tokens before them, "
         "{bytes_per_entry:.1f} bytes per entry",
     ),
@@ -219,13 +212,12 @@ STAGES: tuple[DeclaredStage, ...] = (
 
         longer ones, beside the first:
           retomaton ngram law.store --order 8 --name long
-
-        killed? the same command again does only what is missing.
         """,
         code="retomaton_dist.stages.ngram:NgramStage",
         folder="ngrams",
         settings=NgramSettings,
         named="name",
+        prune=("ngrams", "delete an n-gram model that no calibration uses"),
         line="n-grams of up to {order} tokens over {entries:,} entries, "
         "{bytes_per_entry:.1f} bytes per entry",
     ),

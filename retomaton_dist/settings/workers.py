@@ -32,9 +32,7 @@ class WorkerSettings(Settings):
     )
     unit_timeout: float = option("seconds after which a unit counts as stuck", 3600.0, above=0)
     progress: str | None = option(
-        "auto: a bar on a terminal, else lines",
-        None,
-        choices=("bar", "lines", "json", "none"),
+        "auto: a bar on a terminal, else lines", None, choices=("bar", "lines", "json", "none")
     )
 
 

@@ -26,6 +26,7 @@ from retomaton_dist.storage import states
 from retomaton_dist.storage.canonical import Json
 from retomaton_dist.storage.datastore import Shape
 from retomaton_dist.storage.files import FileDigest
+from retomaton_dist.storage.pickling import PicklesFieldsOnly
 from retomaton_dist.storage.records import Record
 from retomaton_dist.storage.scratch import mapped_zeros
 from retomaton_dist.storage.states import States
@@ -103,8 +104,11 @@ class ClusterPlan(Plan[range]):
 
 
 @dataclass(frozen=True)
-class KeysPlan(ClusterPlan):
-    """A clustering by keys, whole chunks at a time, which are compared as `blocking` says."""
+class KeysPlan(ClusterPlan, PicklesFieldsOnly):
+    """A clustering by keys, whole chunks at a time, which are compared as `blocking` says.
+
+    It is sent to its workers.
+    """
 
     blocking: Blocking
 

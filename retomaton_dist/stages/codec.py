@@ -61,7 +61,7 @@ class CodecPlan(ColumnsPlan):
     @cached_property
     def files(self) -> CodecFiles:
         """The codec's columns."""
-        folder = codec.folder_of(self.store.path, _name(self.codec_name, self.sizes))
+        folder = self.store.path / codec.FOLDER / _name(self.codec_name, self.sizes)
         rows, books = self.codec.rows(self.sizes), self.codec.books(self.sizes)
         return CodecFiles(folder, self.shape.entries, rows, books)
 
@@ -139,7 +139,7 @@ class CodecWorker(ColumnsWorker):
         plan, keys = self._plan, self._reader.keys(unit.first, unit.last)
         rows = plan.codec.encode(keys, plan.sizes, self._books)
         for name, (_, width) in plan.files.rows.items():
-            self.fill(name, unit.first * width, [rows[name].reshape(-1)])
+            self.fill(name, unit.first * width, rows[name].reshape(-1))
         lost = plan.codec.lost(keys, plan.sizes, self._books, rows)
         return Done(facts=dict(zip(_SQUARES, lost, strict=True)))
 

@@ -5,9 +5,10 @@ several kinds, fill them; a kind of units waits for the one before. Finishing mo
 """
 
 import shutil
+import uuid
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
@@ -16,8 +17,12 @@ from numpy.typing import NDArray
 
 from retomaton_dist.stages.runner import Done, Plan
 from retomaton_dist.storage import preallocated
+from retomaton_dist.storage.canonical import Json
+from retomaton_dist.storage.exchange import Traffic
 from retomaton_dist.storage.files import FileDigest
 from retomaton_dist.storage.pickling import PicklesFieldsOnly
+from retomaton_dist.storage.preallocated import PartsWriter
+from retomaton_dist.storage.records import Record
 from retomaton_dist.storage.store import Store
 
 
@@ -25,8 +30,8 @@ from retomaton_dist.storage.store import Store
 class ColumnUnit:
     """A unit of some `kind`, over first..last-1 of what that kind counts: entries, states, ...
 
-    It has to do with so many `entries`, the first of which goes to `place`. A check with a `stage`
-    looks at what is read of that stage's own files.
+    It has to do with so many `entries`, the first of which goes to `place`; `number` counts the
+    units of its kind. A check with a `stage` looks at what is read of that stage's own files.
     """
 
     kind: str
@@ -34,6 +39,7 @@ class ColumnUnit:
     last: int
     entries: int
     place: int = 0
+    number: int = 0
     stage: str = ""
 
 
@@ -89,6 +95,16 @@ class ColumnsPlan(Plan[ColumnUnit], PicklesFieldsOnly):
         inside = self.folder.relative_to(self.store.path).as_posix()
         return {f"{inside}/{name}.arrow": digest for name, digest in columns.items()}
 
+    def traffic(self, units: Sequence[Record], written: Mapping[str, FileDigest]) -> Json:
+        """Bytes that the units, and finishing them, have read and written: facts of the stage."""
+        filled = sum(written[name].bytes for name in self.filled())
+        small = sum(digest.bytes for digest in written.values()) - filled
+        # Filled columns are read once more for their digests.
+        return {
+            "bytes_read": filled + sum(unit.facts["bytes_read"] for unit in units),
+            "bytes_written": small + sum(unit.facts["bytes_written"] for unit in units),
+        }
+
     def scratch(self) -> Sequence[Path]:
         """Where columns lie while they are filled."""
         return (self.parts,)
@@ -98,21 +114,35 @@ class ColumnsWorker:
     """Does units of a plan, each by the method that is named like its kind."""
 
     def __init__(self, plan: ColumnsPlan) -> None:
-        self._columns, self._parts = plan.filled(), plan.parts
+        self._columns, self._writer = plan.filled(), PartsWriter(plan.parts)
+        # Of this worker alone: another may do the same unit if this one is thought to be lost.
+        self.scratch = plan.parts / f"worker-{uuid.uuid4().hex}"
+        self.traffic = Traffic()
 
     def run(self, number: int, payload: ColumnUnit) -> Done:  # noqa: ARG002 - columns are shared
-        """Do what the unit says; nothing is written but parts of columns."""
-        done: Done | None = getattr(self, payload.kind)(payload)
-        return done or Done()
+        """Do what the unit says, and count the bytes that it reads and writes."""
+        self.traffic.read = self.traffic.written = 0
+        with self._writer:
+            done: Done = getattr(self, payload.kind)(payload) or Done()
+        counted = {"bytes_read": self.traffic.read, "bytes_written": self.traffic.written}
+        return replace(done, facts={**done.facts, **counted})
 
-    def fill(self, name: str, first: int, blocks: Iterable[NDArray[Any]]) -> None:
-        """Write the numbers first.. of a column, block after block."""
-        kind = self._columns[name][0]
-        typed = (block.astype(kind, copy=False) for block in blocks)
-        preallocated.part(self._parts, name).fill(first, typed)
+    def counted(self, part: NDArray[Any]) -> NDArray[Any]:
+        """A part of a mapped column, counted as read."""
+        self.traffic.read += part.nbytes
+        return part
+
+    def fill(self, name: str, first: int, block: NDArray[Any]) -> None:
+        """Write the numbers first.. of a column; durable when the unit ends."""
+        typed = block.astype(self._columns[name][0], copy=False)
+        self.traffic.written += typed.nbytes
+        self._writer.write(name, first, typed)
 
 
 def cut(kind: str, entries: int, size: int) -> list[ColumnUnit]:
     """Units over so many entries each, which go where they come from."""
     bounds = ((first, min(first + size, entries)) for first in range(0, entries, size))
-    return [ColumnUnit(kind, first, last, last - first, first) for first, last in bounds]
+    return [
+        ColumnUnit(kind, first, last, last - first, first, number)
+        for number, (first, last) in enumerate(bounds)
+    ]

@@ -1,14 +1,17 @@
 """The stage `compile/NAME`: entries in the order of (state, value, entry), ready to be mapped.
 
-Four rounds of units, each over what the round before has finished:
+Five rounds of units, each over what the round before has finished:
 
     check    what is read of the datastore, the clustering and the codec: are its bytes sound?
-    order    states first..last-1: gather and sort entries   -> entries, values, states, codes
-    invert   entries first..last-1: find their slots         -> slots
-    link     slots first..last-1: follow their pointers      -> nexts
+    send     entries first..last-1: send them to the ranges of their states
+    order    states first..last-1: sort what was sent    -> entries, values, states, codes
+    invert   entries first..last-1: their slots were sent; send next slots to the slots' ranges
+                                                         -> slots
+    link     slots first..last-1: what was sent          -> nexts
 
-A unit holds about `unit_entries` entries in memory, whatever N, its largest state and the number of
-states are.
+What is sent goes through files (`storage/exchange.py`): every byte is read and written a fixed
+number of times. A unit holds at most `unit_entries` entries and UNIT_BYTES in memory, whatever N,
+its largest state and the number of states are.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -20,7 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from retomaton_dist.automaton.pieces import BLOCK_BYTES, SCAN, runs_within
+from retomaton_dist.automaton.pieces import SCAN, runs_within
 from retomaton_dist.codec.named import codec_named, columns_of
 from retomaton_dist.errors import BadInput
 from retomaton_dist.settings import BuildSettings, ClusterSettings, CompileSettings
@@ -31,8 +34,8 @@ from retomaton_dist.stages.compile_worker import CompileWorker
 from retomaton_dist.stages.cost import StageEstimate, Work, columns_bytes
 from retomaton_dist.stages.runner import Done, run_stage
 from retomaton_dist.stages.stage import BuildStage, Running
-from retomaton_dist.storage import automaton, columns
-from retomaton_dist.storage.automaton import MOST_STATES, AutomatonShape
+from retomaton_dist.storage import columns, exchange
+from retomaton_dist.storage.automaton import AUTOMATA, MOST_STATES, AutomatonShape
 from retomaton_dist.storage.canonical import Json
 from retomaton_dist.storage.codec import CodecFiles
 from retomaton_dist.storage.files import FileDigest
@@ -45,6 +48,8 @@ from retomaton_dist.storage.store import Store
 CHECK_ENTRIES = 1 << 21
 # Of an entry whose place is being found.
 PLACING_BYTES = 48
+# Of entries with all that they have, in a unit.
+UNIT_BYTES = 256 << 20
 
 
 class CompileStage(BuildStage):
@@ -57,7 +62,7 @@ class CompileStage(BuildStage):
         if store is None:
             return
         wanted, made = chosen.states, settings.of(ClusterSettings).clustering
-        there = Store.open(store).clusterings() if (store / MANIFEST_NAME).exists() else []
+        there = Store.open(store).finished("cluster") if (store / MANIFEST_NAME).exists() else []
         if wanted != made and wanted not in there:
             raise BadInput(
                 f"--states {wanted}: the build makes the clustering {made}, and there is no "
@@ -86,27 +91,34 @@ class CompileStage(BuildStage):
         run_stage(running.writer, plan, running.session)
 
     def estimate(self, settings: BuildSettings, work: Work) -> list[StageEstimate]:
-        """Every unit looks through states, codes and entries for those that are its own."""
+        """Sources are checked and sent; what was sent is sorted; slots are sent there and back."""
         chosen, entries, rates = settings.of(CompileSettings), work.shape.entries, work.rates
         codec = codec_named(chosen.codec)
         sizes = codec.sizes(entries, work.shape.dimension, chosen.code_size)
         states = clustering_named(settings).states(settings.of(ClusterSettings), work.shape)
         numbers = work.shape.dimension, codec.name, sizes.code_size, sizes.cells
-        disk = columns_bytes(columns_of(AutomatonShape(entries, states, *numbers)))
-        row, unit = codec.row_bytes(sizes), min(chosen.unit_entries, entries)
-        swept = -(-entries // chosen.unit_entries) * entries * (8.0 + row)
+        shape = AutomatonShape(entries, states, *numbers)
+        disk, row = columns_bytes(columns_of(shape)), codec.row_bytes(sizes)
+        ids = shape.columns()["slots"][0].itemsize
+        record, pair = ids + 8 + row, 2 * ids
+        most = min(chosen.unit_entries, max(1, UNIT_BYTES // record), entries)
+        unit = max(most, entries / exchange.MOST_DESTINATIONS)
+        sent = entries * float(2 * pair + (record if entries > most else 0))
+        # Ranges that do not fit in memory are divided once more, which is no part of what stays.
+        divided = sent if unit > most else 0.0
+        sources = entries * (16.0 + row)
         compiled = StageEstimate(
             stage="compile",
             makes=f"automata/{chosen.automaton}: {disk / entries:.0f} bytes per entry",
             disk=disk,
-            memory=work.memory(
-                float(PLACING_BYTES) * unit + min(BLOCK_BYTES, row * unit) + 8.0 * states
-            ),
+            memory=work.memory((float(PLACING_BYTES) + 2 * record) * most),
             workers=work.workers,
-            core_seconds=entries / rates.placed + swept / rates.swept + 2 * disk / rates.hashed,
-            unit=unit / rates.placed + entries * (4.0 + row) / rates.swept,
-            reads=swept + disk,
-            again=entries * (8.0 + row),
+            core_seconds=entries / rates.placed
+            + 2 * (sent + divided) / rates.swept
+            + (sources + sent + divided + disk) / rates.hashed,
+            unit=unit / rates.placed + 2 * record * unit / rates.swept,
+            reads=2 * sources + disk + 2 * divided,
+            scratch=sent,
         )
         encoded = [estimate_codec(codec.name, sizes, work)] if codec.encodes else []
         return [*encoded, compiled]
@@ -135,7 +147,7 @@ class CompilePlan(ColumnsPlan):
     shape: AutomatonShape
     codes: CodecFiles | None
 
-    kinds = ("check", "order", "invert", "link")
+    kinds = ("check", "send", "order", "invert", "link")
 
     @property
     def name(self) -> str:
@@ -145,7 +157,7 @@ class CompilePlan(ColumnsPlan):
     @property
     def folder(self) -> Path:
         """Where the automaton lies."""
-        return automaton.folder_of(self.store.path, self.settings.automaton)
+        return AUTOMATA.path(self.store.path, self.settings.automaton)
 
     @cached_property
     def config(self) -> Json:
@@ -166,13 +178,44 @@ class CompilePlan(ColumnsPlan):
         return {name: kind for name, kind in columns_of(self.shape).items() if name not in small}
 
     @cached_property
+    def record(self) -> np.dtype[Any]:
+        """An entry with all that goes into slot order."""
+        kinds = columns_of(self.shape)
+        rows = (name for name in self.filled() if name not in self.shape.columns())
+        numbers = ((name, kinds[name][0], (kinds[name][1] // self.shape.entries,)) for name in rows)
+        known = {"entries": kinds["entries"][0], "states": np.uint32, "values": np.int32}
+        return np.dtype([*known.items(), *numbers])
+
+    @property
+    def most(self) -> int:
+        """Entries that a unit has in memory."""
+        fitting = max(1, UNIT_BYTES // self.record.itemsize)
+        return min(self.settings.unit_entries, fitting)
+
+    @property
+    def range_size(self) -> int:
+        """Entries, or slots, of a unit: more than are in memory if there are very many."""
+        return max(self.most, -(-self.shape.entries // exchange.MOST_DESTINATIONS))
+
+    @cached_property
     def units(self) -> list[ColumnUnit]:
         """All units, round by round."""
-        entries, size = self.shape.entries, self.settings.unit_entries
+        entries, size = self.shape.entries, self.range_size
         files = [ColumnUnit("check", 0, entries, entries, stage=name) for name in self.read_files()]
-        orders = [ColumnUnit("order", *run) for run in runs_within(self.sizes(), size)]
-        checks = [*files, *cut("check", entries, CHECK_ENTRIES)]
-        return [*checks, *orders, *cut("invert", entries, size), *cut("link", entries, size)]
+        return [
+            *files,
+            *cut("check", entries, CHECK_ENTRIES),
+            # What fits in memory need not be sent.
+            *(cut("send", entries, size) if entries > self.most else ()),
+            *self.orders(),
+            *cut("invert", entries, size),
+            *cut("link", entries, size),
+        ]
+
+    def orders(self) -> list[ColumnUnit]:
+        """Units over ranges of states."""
+        runs = runs_within(self.sizes(), self.range_size)
+        return [ColumnUnit("order", *run, number) for number, run in enumerate(runs)]
 
     def read_files(self) -> dict[str, list[str]]:
         """Files that are read besides the datastore's, by the stage that wrote them."""
@@ -201,7 +244,8 @@ class CompilePlan(ColumnsPlan):
 
     def worker(self) -> Callable[[], CompileWorker]:
         """Fills ranges of the columns."""
-        return partial(CompileWorker, self)
+        firsts = [unit.first for unit in self.units if unit.kind == "order"]
+        return partial(CompileWorker, self, np.array(firsts, np.int64))
 
     def write_small(self) -> dict[str, FileDigest]:
         """Write the columns that units do not fill."""
@@ -222,12 +266,10 @@ class CompilePlan(ColumnsPlan):
             yield ends
             end = ends[-1:]
 
-    def finish(self, units: Sequence[Record]) -> Done:  # noqa: ARG002 - columns are filled
+    def finish(self, units: Sequence[Record]) -> Done:
         """Write the small columns, move the filled ones into place, and describe them."""
         written = {**self.write_small(), **self.in_place()}
-        files = self.listed(written)
-        inside = (self.folder / automaton.DESCRIPTION).relative_to(self.store.path).as_posix()
-        files[inside] = automaton.write_description(self.folder, self.shape, written)
+        files = AUTOMATA.describe(self.folder, self.shape, written)
         total = sum(digest.bytes for digest in written.values())
         facts = {**self.shape.__dict__, "bytes_per_entry": total / self.shape.entries}
-        return Done(files, facts)
+        return Done(files, {**facts, **self.traffic(units, written)})

@@ -7,7 +7,6 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -259,26 +258,14 @@ class ExtractWorker:
                 f"{shape.dimension} as its config says; try another --key"
             )
 
-    @property
-    def _store(self) -> Path:
-        return self._reader.corpus.store
-
     def run(self, number: int, payload: range) -> Done:  # noqa: ARG002 - chunks have their own
         """Write keys, values and pointers of the unit's chunks."""
-        first, last = self._shape.entry_range(payload)
-        keys, counts = self._reader.keys(first, last)
+        begin, end = self._shape.entry_range(payload)
+        (keys, counts), corpus = self._reader.keys(begin, end), self._reader.corpus
         files: dict[str, FileDigest] = {}
         for chunk in payload:
-            files |= self._write(chunk, keys, first)
-        return Done(files, {**counts, "entries": last - first}, counts)
-
-    def _write(self, chunk: int, keys: Keys, offset: int) -> dict[str, FileDigest]:
-        first, last = self._shape.chunk_range(chunk)
-        corpus = self._reader.corpus
-        return datastore.write_chunk(
-            self._store,
-            chunk,
-            keys[first - offset : last - offset],
-            corpus.values(first, last),
-            corpus.pointers(first, last),
-        )
+            first, last = self._shape.chunk_range(chunk)
+            some, values = keys[first - begin : last - begin], corpus.values(first, last)
+            pointers = corpus.pointers(first, last)
+            files |= datastore.write_chunk(corpus.store, chunk, some, values, pointers)
+        return Done(files, {**counts, "entries": end - begin}, counts)

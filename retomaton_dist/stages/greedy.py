@@ -120,11 +120,7 @@ class GreedyPlan(KeysPlan):
 
     def worker(self) -> Callable[[], "NeighbourWorker"]:
         """Finds neighbours."""
-        index = None if self.index is None else self.index.removeprefix("index/")
-        reader = GuardedReader(self.store)
-        return partial(
-            NeighbourWorker, reader, self.clustering, self.neighbours, self.blocking, index
-        )
+        return partial(NeighbourWorker, self)
 
     def finish(self, units: Sequence[Record]) -> Done:  # noqa: ARG002 - their files are read
         """Merge in one pass, and store states, representatives, sizes and statistics."""
@@ -172,30 +168,24 @@ class GreedyPlan(KeysPlan):
 class NeighbourWorker:
     """Writes the nearest entries of every entry of whole chunks."""
 
-    def __init__(
-        self,
-        reader: GuardedReader,
-        name: str,
-        neighbours: int,
-        blocking: Blocking,
-        index: str | None,
-    ) -> None:
-        self._reader, self._name = reader, name
-        self._neighbours, self._blocking, self._index = neighbours, blocking, index
+    def __init__(self, plan: GreedyPlan) -> None:
+        self._plan, self._reader = plan, GuardedReader(plan.store)
 
     @cached_property
     def _find(self) -> FindNeighbours:
-        if self._index is not None:
-            return indexed_neighbours(self._reader, self._index, self._neighbours)
+        plan = self._plan
+        if plan.index is not None:
+            index = plan.index.removeprefix("index/")
+            return indexed_neighbours(self._reader, index, plan.neighbours)
         keys = self._reader.keys(0, self._reader.shape.entries)
-        return exact_neighbours(keys, self._neighbours, self._blocking)
+        return exact_neighbours(keys, plan.neighbours, plan.blocking)
 
     def run(self, number: int, payload: range) -> Done:
         """Find the neighbours of the unit's entries and write them."""
         first, last = self._reader.shape.entry_range(payload)
         self._reader.check(("keys", "values"), first, last)
-        near = self._find(slice(first, last))
-        return Done(states.write_neighbours(self._reader.store.path, self._name, number, near))
+        near, plan = self._find(slice(first, last)), self._plan
+        return Done(states.write_neighbours(plan.store.path, plan.clustering, number, near))
 
 
 def indexed_neighbours(reader: GuardedReader, index: str, k: int) -> FindNeighbours:

@@ -9,34 +9,31 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
+from typing import Any
 
+from retomaton_dist.clustering.products import Blocking
+from retomaton_dist.clustering.recipe import recipe_of
 from retomaton_dist.errors import BadInput
 from retomaton_dist.runtime.progress import say
 from retomaton_dist.runtime.session import Session
 from retomaton_dist.search import parameters
-from retomaton_dist.search.division import UNDIVIDED, division_of, trained_how
-from retomaton_dist.search.factory import (
-    Choice,
-    check_trainable,
-    choose_factory,
-    choose_sample,
-    choose_shards,
-    make_index,
-)
-from retomaton_dist.search.layout import (
-    FOLDER,
-    Layout,
-    shard_path,
-    spans_of,
-)
+from retomaton_dist.search.factory import UNDIVIDED, make_index, trained_how
+from retomaton_dist.search.layout import FOLDER, IndexFiles, Layout, shard_path, spans_of
 from retomaton_dist.search.library import faiss, ivf_of, limit_threads, takes_entries
 from retomaton_dist.search.probe import Probe, choose_k, draw_probe
+from retomaton_dist.search.recall import Measure
+from retomaton_dist.search.searcher import LocalSearcher
+from retomaton_dist.search.tuning import Tuned, tune
 from retomaton_dist.settings import BuildSettings, IndexSettings
 from retomaton_dist.stages.cluster import clustering_named
 from retomaton_dist.stages.cost import StageEstimate, Work
-from retomaton_dist.stages.index_cells import ITERATIONS, CellTraining
-from retomaton_dist.stages.index_cost import IndexRecipe, estimate_index
-from retomaton_dist.stages.index_tuning import fixed_parameters, tuned
+from retomaton_dist.stages.index_recipe import (
+    CELL_ITERATIONS,
+    IndexRecipe,
+    estimate_index,
+    fixed_parameters,
+    resolve,
+)
 from retomaton_dist.stages.index_units import (
     IndexUnit,
     IndexUnits,
@@ -44,13 +41,16 @@ from retomaton_dist.stages.index_units import (
     scratch_folder,
     units_of,
 )
-from retomaton_dist.stages.index_worker import IndexTask, IndexWorker
+from retomaton_dist.stages.index_worker import IndexWorker, exact_path, merged_exact
+from retomaton_dist.stages.kmeans_job import TrainingFiles, training_files
+from retomaton_dist.stages.kmeans_training import train_shown
 from retomaton_dist.stages.runner import Done, Plan, run_stage
 from retomaton_dist.stages.stage import BuildStage, Running
 from retomaton_dist.storage.canonical import Json
 from retomaton_dist.storage.datastore import Shape
 from retomaton_dist.storage.guarded import GuardedReader
 from retomaton_dist.storage.manifest import Stage
+from retomaton_dist.storage.pickling import PicklesFieldsOnly
 from retomaton_dist.storage.records import Record
 from retomaton_dist.storage.store import Store
 
@@ -87,33 +87,8 @@ class IndexStage(BuildStage):
         run_stage(running.writer, plan, running.session)
 
     def estimate(self, settings: BuildSettings, work: Work) -> list[StageEstimate]:
-        """See `index_cost.py`."""
-        chosen = settings.of(IndexSettings)
-        return [estimate_index(chosen, resolve(chosen, work.shape), work)]
-
-
-def resolve(settings: IndexSettings, shape: Shape) -> IndexRecipe:
-    """Fill in what is `auto` and refuse what does not fit so many entries."""
-    choice = _chosen(settings, shape)
-    empty = make_index(choice.factory, shape.dimension, shape.entries)
-    check_trainable(choice.factory, empty, shape.entries, settings.sample)
-    parameters.apply(empty, fixed_parameters(settings))
-    sample = choose_sample(empty, shape.entries)
-    if settings.sample is not None:
-        sample = min(sample and settings.sample, shape.entries)
-    shards = settings.shards or choose_shards(empty, shape.entries, shape.chunks)
-    if shards > shape.chunks:
-        raise BadInput(
-            f"--shards {shards}: shards are made of whole chunks, of which there are "
-            f"{shape.chunks}; use at most so many"
-        )
-    return IndexRecipe(choice, empty, sample, shards, division_of(empty))
-
-
-def _chosen(settings: IndexSettings, shape: Shape) -> Choice:
-    if settings.factory is None:
-        return choose_factory(shape.entries, shape.dimension)
-    return Choice(settings.factory, "as asked for")
+        """See `index_recipe.py`."""
+        return [estimate_index(settings.of(IndexSettings), work)]
 
 
 def plan_index(store: Store, settings: IndexSettings, threads: int) -> "IndexPlan":
@@ -127,8 +102,8 @@ def plan_index(store: Store, settings: IndexSettings, threads: int) -> "IndexPla
 
 
 @dataclass(frozen=True)
-class IndexPlan(Plan[IndexUnit]):
-    """An index before it is built."""
+class IndexPlan(Plan[IndexUnit], PicklesFieldsOnly):
+    """An index before it is built. It is sent to its workers."""
 
     store: Store
     settings: IndexSettings
@@ -145,9 +120,15 @@ class IndexPlan(Plan[IndexUnit]):
         return f"{FOLDER}/{self.settings.name}"
 
     @cached_property
+    def empty(self) -> Any:
+        """The index before its training."""
+        shape = self.store.shape()
+        return make_index(self.recipe.choice.factory, shape.dimension, shape.entries)
+
+    @cached_property
     def layout(self) -> Layout:
         """What index.json will say, but for how it is searched and how good it is."""
-        empty, shape = self.recipe.empty, self.store.shape()
+        empty, shape = self.empty, self.store.shape()
         ivf = ivf_of(empty)
         return Layout(
             name=self.settings.name,
@@ -166,7 +147,12 @@ class IndexPlan(Plan[IndexUnit]):
     @cached_property
     def config(self) -> Json:
         """What the shards hold, and what recall is measured with."""
-        described = {
+        division, divided = self.recipe.division, dict[str, Json]()
+        if division != UNDIVIDED:
+            iterations = CELL_ITERATIONS if division.training else None
+            entries = self.settings.unit_entries
+            divided = {"divided": {"cell_iterations": iterations, "unit_entries": entries}}
+        return {
             "datastore": self.layout.datastore,
             "factory": self.layout.factory,
             "shards": len(self.layout.spans),
@@ -175,17 +161,8 @@ class IndexPlan(Plan[IndexUnit]):
             "recall_k": min(self._k, max(1, self.layout.entries - 1)),
             "recall_queries": min(self.settings.recall_queries, self.layout.entries),
             "threads": self.threads,
+            **divided,
         }
-        return described | self._divided
-
-    @property
-    def _divided(self) -> Json:
-        division = self.recipe.division
-        if division == UNDIVIDED:
-            return {}
-        iterations = ITERATIONS if division.training else None
-        entries = self.settings.unit_entries
-        return {"divided": {"cell_iterations": iterations, "unit_entries": entries}}
 
     @property
     def _k(self) -> int:
@@ -202,7 +179,7 @@ class IndexPlan(Plan[IndexUnit]):
         """The units by their kinds."""
         recipe, entries = self.recipe, self.settings.unit_entries
         sizes = self.layout.spans, recipe.division, recipe.sample, entries
-        return units_of(recipe.empty, self.store.shape(), *sizes)
+        return units_of(self.empty, self.store.shape(), *sizes)
 
     @property
     def units(self) -> list[IndexUnit]:
@@ -220,21 +197,24 @@ class IndexPlan(Plan[IndexUnit]):
         return self.parts.rounds
 
     @property
-    def cells(self) -> CellTraining | None:
-        """How the cells are found, unless FAISS trains the index whole."""
+    def cell_files(self) -> TrainingFiles | None:
+        """Where the training of the cells leaves them, unless FAISS trains the index whole."""
         if not self.recipe.division.training:
             return None
-        folder = self.store.path / scratch_folder(self.settings.name)
-        sizes = self.layout.cells, self.recipe.sample, self.settings.seed
-        return CellTraining(folder, self.config_hash, *sizes)
+        return training_files(
+            self.store.path / scratch_folder(self.settings.name), self.config_hash
+        )
 
     def lead(self, session: Session) -> None:
         """Find the cells with all workers, or say that one worker trains the whole index."""
         training = {unit for group in self.rounds[:3] for unit in group}
         if training <= Store.open(self.store.path).units(self.name):
             return
-        if self.cells is not None:
-            self.cells.run(GuardedReader(self.store), session)
+        if self.cell_files is not None:
+            layout, sample, seed = self.layout, self.recipe.sample, self.settings.seed
+            recipe = recipe_of(layout.cells, CELL_ITERATIONS, sample, seed, layout.dimension)
+            reader = GuardedReader(self.store)
+            train_shown("index cells", session, reader, recipe, self.cell_files, Blocking())
         elif self.recipe.sample:
             say(f"note: {self.layout.factory} is trained by one worker, not in parts")
 
@@ -257,32 +237,53 @@ class IndexPlan(Plan[IndexUnit]):
 
     def worker(self) -> Callable[[], IndexWorker]:
         """Trains, fills and merges."""
-        task = IndexTask(
-            name=self.settings.name,
-            factory=self.layout.factory,
-            threads=self.threads,
-            sample=self.recipe.sample,
-            seed=self.settings.seed,
-            units=self.parts,
-            cells=self.cells,
-        )
-        return partial(IndexWorker, GuardedReader(self.store), task, self.probe)
+        return partial(IndexWorker, self, self.probe)
 
     def finish(self, units: Sequence[Record]) -> Done:
         """Measure recall, tune to the target, and write both into index.json."""
-        layout = self._tuned(units)
+        # There may be fewer cells than asked for.
+        cells = units[self.parts.training].facts.get("cells", self.layout.cells)
+        layout = replace(self.layout, cells=cells)
+        best, target = self._tuned(units, layout), self.settings.target_recall
+        recall: Json = {
+            "k": self.probe.k,
+            "queries": len(self.probe.entries),
+            "recall": best.recall,
+            "target": target,
+            "reached": best.recall >= target,
+        }
+        layout = replace(
+            layout, parameters=dict(best.parameters), recall={**recall, "tried": best.tried}
+        )
         facts = {
             "factory": layout.factory,
             "why": layout.why,
             "entries": layout.entries,
             "shards": len(layout.spans),
             "searched_with": parameters.render(layout.parameters),
-            "recall": {name: value for name, value in layout.recall.items() if name != "tried"},
+            "recall": recall,
             "faiss": layout.faiss,
             "trained": layout.trained,
             "wanted": self._wanted,
         }
         return Done(layout.write(self.store.path), facts)
+
+    def _tuned(self, units: Sequence[Record], layout: Layout) -> Tuned:
+        """The parameters that reach the target, and all recalls that were measured."""
+        limit_threads(self.threads, layout.factory)
+        store, name, shards = self.store.path, layout.name, range(len(layout.spans))
+        exact = merged_exact((store / exact_path(name, shard) for shard in shards), self.probe)
+        measure = Measure(self.probe, exact, self.store.datastore().keys)
+        digests = tuple(units[shard].files[shard_path(name, shard)] for shard in shards)
+        with LocalSearcher(IndexFiles(store, layout, digests)) as searcher:
+
+            def recall(chosen: parameters.Parameters) -> float:
+                searcher.configure(chosen)
+                return round(measure.recall(searcher), 6)
+
+            tuned, most = parameters.tuned_name(self.empty), layout.cells or layout.entries
+            fixed, target = fixed_parameters(self.settings), self.settings.target_recall
+            return tune(recall, fixed, tuned, most, target)
 
     @property
     def _wanted(self) -> Json:
@@ -293,13 +294,3 @@ class IndexPlan(Plan[IndexUnit]):
         """Whether the index was tuned to what is asked for now."""
         found: bool = stage.facts["wanted"] == self._wanted
         return found
-
-    def _tuned(self, units: Sequence[Record]) -> Layout:
-        shards, training = units[: self.parts.training], units[self.parts.training]
-        # There may be fewer cells than asked for.
-        layout = replace(self.layout, cells=training.facts.get("cells", self.layout.cells))
-        limit_threads(self.threads, layout.factory)
-        digests = [
-            record.files[shard_path(layout.name, number)] for number, record in enumerate(shards)
-        ]
-        return tuned(self.store, layout, digests, self.recipe.empty, self.probe, self.settings)

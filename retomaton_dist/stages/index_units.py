@@ -1,7 +1,7 @@
 """The units of the stage `index/NAME`, and what they leave for each other.
 
 Units 0..S-1 are the shards and unit S is the training, whose files stay. Where an index can be
-divided (`search/division.py`) others come before them, whose files are scratch:
+divided (`search/factory.py`) others come before them, whose files are scratch:
 
     residual parts   what some rows of the sample are beside their centroids, or their extremes
     book groups      some books of a product codec, trained on all residual parts
@@ -17,7 +17,7 @@ from functools import cached_property
 from typing import Any
 
 from retomaton_dist.search.codebooks import books_of, codec_rows
-from retomaton_dist.search.division import Division
+from retomaton_dist.search.factory import Division
 from retomaton_dist.search.layout import FOLDER, ShardSpan
 from retomaton_dist.storage.datastore import Shape
 
@@ -78,52 +78,38 @@ class IndexUnits:
 
     @cached_property
     def rounds(self) -> list[range]:
-        """Numbers of the units that may be done together."""
+        """Numbers of units that may be done together: parts, books, training, blocks, shards."""
         sizes = [len(self.spans), 1, len(self.residuals), len(self.books), len(self.blocks)]
-        bounds = [0, *itertools.accumulate(sizes)]
-        shards, training, *parts = itertools.starmap(range, itertools.pairwise(bounds))
-        residuals, books, blocks = parts
+        bounds = itertools.pairwise([0, *itertools.accumulate(sizes)])
+        shards, training, residuals, books, blocks = itertools.starmap(range, bounds)
         return [residuals, books, training, blocks, shards]
-
-    @property
-    def residual_numbers(self) -> range:
-        """Numbers of the residual parts."""
-        return self.rounds[0]
-
-    @property
-    def book_numbers(self) -> range:
-        """Numbers of the groups of books."""
-        return self.rounds[1]
 
     def block_numbers(self, shard: int) -> list[int]:
         """Numbers of a shard's blocks, in the order of their entries."""
-        numbers = self.rounds[3]
-        return [numbers[i] for i, block in enumerate(self.blocks) if block.shard == shard]
+        numbered = zip(self.rounds[3], self.blocks, strict=True)
+        return [number for number, block in numbered if block.shard == shard]
 
     def needed_by(self, unit: int) -> Iterable[int]:
         """The units whose scratch a unit reads."""
+        residuals, books, training, *_ = self.rounds
         if unit < self.training:
             return self.block_numbers(unit)
-        if unit == self.training:
-            return [*self.residual_numbers, *self.book_numbers]
-        return self.residual_numbers if unit in self.book_numbers else ()
+        if unit in training:
+            return [*residuals, *books]
+        return residuals if unit in books else ()
 
     def work(self, shape: Shape, sample: int) -> list[float]:
         """How much each unit has to do, in entries."""
         merging = MERGING if self.blocks else 1
-        parts = [(part.last - part.first) for part in self.residuals]
+        parts = [part.last - part.first for part in self.residuals]
+        blocks = (shape.entry_range(range(block.first, block.last)) for block in self.blocks)
         return [
             *(merging * (span.last - span.first) for span in self.spans),
             float(sample),
             *map(float, parts),
             *[sum(parts) / max(1, len(self.books))] * len(self.books),
-            *(_entries(shape, block) for block in self.blocks),
+            *(float(last - first) for first, last in blocks),
         ]
-
-
-def _entries(shape: Shape, block: Block) -> float:
-    first, last = shape.entry_range(range(block.first, block.last))
-    return float(last - first)
 
 
 def units_of(

@@ -4,10 +4,11 @@ All shards begin with the same trained index, so that distances from different s
 Keys come a chunk at a time. See `index_units.py` for who reads what others leave.
 """
 
-from dataclasses import asdict, dataclass
-from functools import cached_property
+from collections.abc import Iterable
+from dataclasses import asdict
+from functools import cached_property, reduce
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,16 +30,16 @@ from retomaton_dist.search.layout import FOLDER, ShardSpan, shard_path, trained_
 from retomaton_dist.search.library import faiss, ivf_of, limit_threads, reason, takes_entries
 from retomaton_dist.search.merge import Found, merge
 from retomaton_dist.search.probe import ExactNearest, Probe
-from retomaton_dist.stages.index_cells import CellTraining
+from retomaton_dist.stages.index_recipe import ROWS_AT_ONCE
 from retomaton_dist.stages.index_units import (
     Block,
     BookGroup,
     IndexUnit,
-    IndexUnits,
     ResidualPart,
     nearest_path,
     part_path,
 )
+from retomaton_dist.stages.kmeans_job import open_trained
 from retomaton_dist.stages.runner import Done
 from retomaton_dist.storage import columns, files
 from retomaton_dist.storage.files import FileDigest
@@ -46,32 +47,20 @@ from retomaton_dist.storage.guarded import GuardedReader
 from retomaton_dist.storage.records import Record
 from retomaton_dist.storage.store import Store
 
+if TYPE_CHECKING:
+    from retomaton_dist.stages.index import IndexPlan
+
 EXACT_COLUMNS = {"distance": np.float32, "entry": np.int64}
-ROWS_AT_ONCE = 65_536
-
-
-@dataclass(frozen=True)
-class IndexTask:
-    """What a worker needs to know of the index that is being built.
-
-    `cells` is how they were found before the units, or None if FAISS trains the index whole.
-    """
-
-    name: str
-    factory: str
-    threads: int
-    sample: int
-    seed: int
-    units: IndexUnits
-    cells: CellTraining | None
 
 
 class IndexWorker:
     """Does units of an index; samples are drawn at random and in ascending order."""
 
-    def __init__(self, reader: GuardedReader, task: IndexTask, probe: Probe) -> None:
-        self._reader, self._task, self._probe = reader, task, probe
-        limit_threads(task.threads, task.factory)
+    def __init__(self, plan: "IndexPlan", probe: Probe) -> None:
+        self._plan, self._probe, self._reader = plan, probe, GuardedReader(plan.store)
+        self._name, self._factory = plan.settings.name, plan.layout.factory
+        self._units, self._store = plan.parts, plan.store.path
+        limit_threads(plan.threads, self._factory)
 
     def run(self, number: int, payload: IndexUnit) -> Done:
         """Do a unit, whichever kind it is."""
@@ -83,29 +72,22 @@ class IndexWorker:
             case Block(_, first, last):
                 return self._block(number, range(first, last))
             case ShardSpan():
-                return (
-                    self._merge(number) if self._task.units.blocks else self._fill(number, payload)
-                )
-        return self._train() if self._task.cells is None else self._assemble()
-
-    @property
-    def _store(self) -> Path:
-        return self._reader.store.path
-
-    @cached_property
-    def _empty(self) -> Any:
-        shape = self._reader.shape
-        return make_index(self._task.factory, shape.dimension, shape.entries)
+                return self._merge(number) if self._units.blocks else self._fill(number, payload)
+        return self._train() if self._plan.cell_files is None else self._assemble()
 
     @cached_property
     def _centroids(self) -> Rows:
-        assert self._task.cells is not None, "cells of an index that is trained whole"
-        return self._task.cells.centroids(self._reader)
+        """Of the cells. One for which no key was left has no centroid, and is no cell."""
+        assert self._plan.cell_files is not None, "cells of an index that is trained whole"
+        found = open_trained(self._reader, self._plan.cell_files).centroids
+        return np.ascontiguousarray(found[np.isfinite(found).all(axis=1)])
 
     @cached_property
     def _codec_sample(self) -> NDArray[np.int64]:
-        count = codec_rows(self._empty, self._task.sample)
-        return np.sort(drawn(self._reader.shape.entries, count, self._task.seed))
+        return self._drawn(codec_rows(self._plan.empty, self._plan.recipe.sample))
+
+    def _drawn(self, count: int) -> NDArray[np.int64]:
+        return np.sort(drawn(self._reader.shape.entries, count, self._plan.settings.seed))
 
     def _residuals(self, number: int, first: int, last: int) -> Done:
         """Write what some rows of the codec's sample are beside their centroids, or their extremes.
@@ -114,58 +96,52 @@ class IndexWorker:
         """
         keys = self._reader.rows(self._codec_sample[first:last]).astype(np.float32)
         rows = residuals(self._centroids, keys)
-        return self._leave(number, rows if self._task.units.books else extremes(rows))
+        return self._leave(number, rows if self._units.books else extremes(rows))
 
     def _books(self, number: int, first: int, last: int) -> Done:
         """Train some books of the codec on all residuals."""
-        used = columns_of(self._empty, first, last)
+        used = columns_of(self._plan.empty, first, last)
         rows = np.concatenate([part[:, used] for part in self._residual_parts()])
         try:
-            return self._leave(number, train_books(self._empty, first, last, rows))
+            return self._leave(number, train_books(self._plan.empty, first, last, rows))
         except RuntimeError as error:
             raise self._untrainable(len(rows), error) from error
 
     def _assemble(self) -> Done:
         """Put the trained index together."""
-        units = self._task.units
-        books = [self._rows(number) for number in units.book_numbers]
-        index = assemble(self._task.factory, self._centroids, self._residual_parts(), books)
-        return self._trained(index)
+        books = [self._rows(number) for number in self._units.rounds[1]]
+        return self._trained(
+            assemble(self._factory, self._centroids, self._residual_parts(), books)
+        )
 
     def _residual_parts(self) -> list[Rows]:
         width = self._reader.shape.dimension
-        numbers = self._task.units.residual_numbers
-        return [self._rows(number).reshape(-1, width) for number in numbers]
+        return [self._rows(number).reshape(-1, width) for number in self._units.rounds[0]]
 
     def _train(self) -> Done:
         """Have FAISS train the whole index, on the whole sample."""
-        task, shape = self._task, self._reader.shape
-        index = make_index(task.factory, shape.dimension, shape.entries)
-        if task.sample:
-            self._train_on_sample(index)
+        shape, sample = self._reader.shape, self._plan.recipe.sample
+        index = make_index(self._factory, shape.dimension, shape.entries)
+        if sample:
+            entries = self._drawn(sample)
+            rows = np.empty((len(entries), shape.dimension), np.float32)
+            for start in range(0, len(entries), ROWS_AT_ONCE):
+                block = slice(start, start + ROWS_AT_ONCE)
+                rows[block] = self._reader.rows(entries[block])
+            try:
+                index.train(rows)
+            except RuntimeError as error:
+                raise self._untrainable(len(rows), error) from error
         return self._trained(index)
 
     def _trained(self, index: Any) -> Done:
-        path, ivf = trained_path(self._task.name), ivf_of(index)
+        path, ivf = trained_path(self._name), ivf_of(index)
         cells = 0 if ivf is None else int(ivf.nlist)
         return Done({path: write_index(self._store / path, index)}, {"cells": cells})
 
-    def _train_on_sample(self, index: Any) -> None:
-        task, shape = self._task, self._reader.shape
-        entries = np.sort(drawn(shape.entries, task.sample, task.seed))
-        rows = np.empty((len(entries), shape.dimension), np.float32)
-        for start in range(0, len(entries), ROWS_AT_ONCE):
-            block = slice(start, start + ROWS_AT_ONCE)
-            rows[block] = self._reader.rows(entries[block])
-        try:
-            index.train(rows)
-        except RuntimeError as error:
-            raise self._untrainable(len(rows), error) from error
-
     def _untrainable(self, rows: int, error: RuntimeError) -> BadInput:
         return BadInput(
-            f"--factory {self._task.factory}: FAISS cannot train it on {rows:,} entries: "
-            f"{reason(error)}"
+            f"--factory {self._factory}: FAISS cannot train it on {rows:,} entries: {reason(error)}"
         )
 
     def _block(self, number: int, chunks: range) -> Done:
@@ -176,32 +152,24 @@ class IndexWorker:
             encoded.append(encode(index, keys.astype(np.float32)))
             exact.show(first, keys)
         first, _ = self._reader.shape.entry_range(chunks)
-        path = self._store / part_path(self._task.name, number)
+        path = self._store / part_path(self._name, number)
         lists = write_block(path, int(ivf_of(index).nlist), first, encoded)
-        nearest = nearest_path(self._task.name, number)
+        nearest = nearest_path(self._name, number)
         found = _write_exact(self._store / nearest, exact.result())
         return Done(facts={"part": asdict(lists), "exact": asdict(found)})
 
     def _merge(self, shard: int) -> Done:
         """Make a shard of its blocks, a run of cells at a time."""
-        name, numbers = self._task.name, self._task.units.block_numbers(shard)
+        name, numbers = self._name, self._units.block_numbers(shard)
         blocks = {
             self._store / part_path(name, number): FileDigest(**self._record(number).facts["part"])
             for number in numbers
         }
+        nearest = (self._scratch(number, nearest_path(name, number), "exact") for number in numbers)
         path, exact = shard_path(name, shard), exact_path(name, shard)
         written = {path: merge_blocks(self._store / path, self._codebook, blocks)}
-        written[exact] = _write_exact(self._store / exact, self._merged_exact(numbers))
+        written[exact] = _write_exact(self._store / exact, merged_exact(nearest, self._probe))
         return Done(written)
-
-    def _merged_exact(self, numbers: list[int]) -> Found:
-        found: Found | None = None
-        for number in numbers:
-            path = self._scratch(number, nearest_path(self._task.name, number), "exact")
-            nearest = _map_exact(path, self._probe)
-            found = nearest if found is None else merge([found, nearest], self._probe.k + 1)
-        assert found is not None, "a shard has a block"
-        return found
 
     def _fill(self, number: int, span: ShardSpan) -> Done:
         """Fill a shard in memory."""
@@ -214,7 +182,7 @@ class IndexWorker:
             else:
                 index.add(wide)
             exact.show(first, keys)
-        path, nearest = (make(self._task.name, number) for make in (shard_path, exact_path))
+        path, nearest = (make(self._name, number) for make in (shard_path, exact_path))
         written = {path: write_index(self._store / path, index)}
         written[nearest] = _write_exact(self._store / nearest, exact.result())
         return Done(written)
@@ -226,23 +194,21 @@ class IndexWorker:
 
     def _fresh(self) -> Any:
         """The trained index, as the record of its unit says it was written."""
-        task, stage = self._task, f"{FOLDER}/{self._task.name}"
-        path = trained_path(task.name)
-        record = self._record(task.units.training)
-        self._reader.check_file(self._store / path, record.files[path], stage)
+        path, record = trained_path(self._name), self._record(self._units.training)
+        self._reader.check_file(self._store / path, record.files[path], self._plan.name)
         return faiss.read_index(str(self._store / path))
 
     def _record(self, unit: int) -> Record:
-        return Store.open(self._store).record(f"{FOLDER}/{self._task.name}", unit)
+        return Store.open(self._store).record(self._plan.name, unit)
 
     def _leave(self, number: int, rows: Rows) -> Done:
         """Leave rows for other units."""
-        path = self._store / part_path(self._task.name, number)
+        path = self._store / part_path(self._name, number)
         return Done(facts={"part": asdict(files.write(path, np.ascontiguousarray(rows)))})
 
     def _rows(self, number: int) -> Rows:
         """The rows that another unit has left, flat and mapped."""
-        path = self._scratch(number, part_path(self._task.name, number), "part")
+        path = self._scratch(number, part_path(self._name, number), "part")
         return np.memmap(path, np.float32, "r")
 
     def _scratch(self, number: int, name: str, fact: str) -> Path:
@@ -267,15 +233,15 @@ def exact_path(name: str, number: int) -> str:
     return f"{FOLDER}/{name}/exact-{number:05d}.arrow"
 
 
-def read_exact(store: Path, name: str, number: int, probe: Probe) -> Found:
-    """The probe's exact nearest entries among those of one shard."""
-    return _map_exact(store / exact_path(name, number), probe)
+def merged_exact(paths: Iterable[Path], probe: Probe) -> Found:
+    """The probe's exact nearest entries, of shares in files: two of them are in memory at once."""
 
+    def share(path: Path) -> Found:
+        found = columns.map_columns(path, EXACT_COLUMNS)
+        shape = (len(probe.entries), probe.k + 1)
+        return found["distance"].reshape(shape), found["entry"].reshape(shape)
 
-def _map_exact(path: Path, probe: Probe) -> Found:
-    found = columns.map_columns(path, EXACT_COLUMNS)
-    shape = (len(probe.entries), probe.k + 1)
-    return found["distance"].reshape(shape), found["entry"].reshape(shape)
+    return reduce(lambda before, more: merge([before, more], probe.k + 1), map(share, paths))
 
 
 def _write_exact(path: Path, exact: Found) -> FileDigest:

@@ -8,18 +8,21 @@ from typing import Any
 
 import numpy as np
 
-from retomaton_dist.clustering.assign import FindStates, finder
-from retomaton_dist.clustering.lloyd import Stop, stopped
+from retomaton_dist.clustering.arrays import Keys
+from retomaton_dist.clustering.assign import Nearest, find_in_seen_cells, finder
 from retomaton_dist.clustering.products import Blocking
+from retomaton_dist.clustering.recipe import LEVEL_NAMES, Recipe, resolve
 from retomaton_dist.clustering.sums import digits_of, total_of
-from retomaton_dist.clustering.two_level import LEVEL_NAMES
 from retomaton_dist.runtime.session import Session
 from retomaton_dist.settings import ClusterSettings
 from retomaton_dist.stages.cluster import Clustering, KeysPlan, with_statistics
 from retomaton_dist.stages.cost import StageEstimate, Work
-from retomaton_dist.stages.kmeans_files import TrainingFiles, TrainingState
-from retomaton_dist.stages.kmeans_job import SUMS_MEMORY, open_trained, training_files
-from retomaton_dist.stages.kmeans_recipe import KmeansSizes, Recipe, resolve
+from retomaton_dist.stages.kmeans_job import (
+    SUMS_MEMORY,
+    TrainingFiles,
+    open_trained,
+    training_files,
+)
 from retomaton_dist.stages.kmeans_training import train_shown
 from retomaton_dist.stages.runner import Done, Plan
 from retomaton_dist.storage import states
@@ -47,7 +50,7 @@ class Kmeans(Clustering):
 
     def estimate(self, settings: ClusterSettings, work: Work) -> StageEstimate:
         """An iteration reads a row once, if it sees it; rows are sorted by cell, once, on disk."""
-        sizes = KmeansSizes.of(resolve(settings, work.shape))
+        sizes = resolve(settings, work.shape)
         entries, dimension, rates = work.shape.entries, work.shape.dimension, work.rates
         pairs = sizes.pairs + entries * sizes.per_row
         sampled = 2.0 * sizes.rows * dimension
@@ -64,7 +67,7 @@ class Kmeans(Clustering):
             unit=min(UNIT_ENTRIES, entries) * sizes.per_row * dimension / rates.products,
             reads=reads,
             passes=reads / work.key_bytes,
-            scratch=centroids + (0.0 if sizes.plain else sampled),
+            scratch=centroids + (sampled if sizes.two_level else 0.0),
             exchanged=sizes.iterations * sizes.states * (12 * dimension + 8.0),
         )
 
@@ -83,7 +86,7 @@ class KmeansPlan(KeysPlan):
         return {
             "datastore": self.store.stage("extract").digest,
             "algorithm": "kmeans",
-            **self.recipe.__dict__,
+            **asdict(self.recipe),
         }
 
     @cached_property
@@ -93,19 +96,17 @@ class KmeansPlan(KeysPlan):
 
     def lead(self, session: Session) -> None:
         """Train, or go on training."""
-        reached = self.files.load()
-        if reached is None or not stopped(reached.history, Stop(self.recipe.iterations)):
-            reader = GuardedReader(self.store)
-            train_shown("kmeans", session, reader, self.recipe, self.files, self.blocking)
+        reader = GuardedReader(self.store)
+        train_shown("kmeans", session, reader, self.recipe, self.files, self.blocking)
 
     def worker(self) -> Callable[[], "AssignWorker"]:
         """Assigns entries."""
-        reader = GuardedReader(self.store)
-        return partial(AssignWorker, reader, self.clustering, self.files, self.blocking)
+        return partial(AssignWorker, self)
 
     def finish(self, units: Sequence[Record]) -> Done:
         """Join the units' states, and store centroids, sizes and statistics."""
-        state, store, name = self._reached(), self.store.path, self.clustering
+        state, store, name = self.files.load(), self.store.path, self.clustering
+        assert state is not None, "finished before the training"
         files = states.merge_parts(store, name, len(units))
         centroids = open_trained(GuardedReader(self.store), self.files).centroids
         files |= states.write_column(store, name, "centroids", centroids.reshape(-1))
@@ -120,11 +121,6 @@ class KmeansPlan(KeysPlan):
             States(folder, "kmeans", self.recipe.states, datastore), files, facts
         )
 
-    def _reached(self) -> TrainingState:
-        found = self.files.load()
-        assert found is not None, "finished before the training"
-        return found
-
     def scratch(self) -> Sequence[Path]:
         """The units' parts, and what the training left."""
         return states.parts_of(self.store.path, self.clustering), *self.files.scratch
@@ -137,23 +133,30 @@ def _total(units: Sequence[Record], digits: str) -> float:
 class AssignWorker:
     """Writes the states of whole chunks of entries; maps what the training left."""
 
-    def __init__(
-        self, reader: GuardedReader, name: str, files: TrainingFiles, blocking: Blocking
-    ) -> None:
-        self._reader, self._name, self._files, self._blocking = reader, name, files, blocking
+    def __init__(self, plan: KmeansPlan) -> None:
+        self._plan, self._reader = plan, GuardedReader(plan.store)
 
     @cached_property
-    def _find(self) -> FindStates:
-        trained = open_trained(self._reader, self._files)
-        return finder(trained.centroids, trained.cells, self._blocking)
+    def _find(self) -> Callable[[Keys, slice], Nearest]:
+        """Gives the entries of a range, whose keys are given, their states."""
+        files, blocking = self._plan.files, self._plan.blocking
+        trained = open_trained(self._reader, files)
+        seen = files.seen_cells(self._reader.shape.entries)
+        if trained.cells is None or not seen.path.exists():
+            find = finder(trained.centroids, trained.cells, blocking)
+            return lambda keys, _: find(keys)
+        # All entries were trained on: the cells that they see are known.
+        near, offsets = seen.map(), trained.cells.offsets
+        find_in_seen = find_in_seen_cells(trained.centroids, offsets, blocking)
+        return lambda keys, part: find_in_seen(keys, near[part])
 
     def run(self, number: int, payload: range) -> Done:
         """Assign the unit's entries and write their states."""
         first, last = self._reader.shape.entry_range(payload)
         self._reader.check(("values",), first, last)
-        nearest = self._find(self._reader.keys(first, last))
+        nearest = self._find(self._reader.keys(first, last), slice(first, last))
         numbers = nearest.states.astype(states.STATE_TYPE)
-        files = states.write_part(self._reader.store.path, self._name, number, numbers)
+        files = states.write_part(self._plan.store.path, self._plan.clustering, number, numbers)
         # Whole numbers per exponent: they add up to the same sum in any order.
         facts = {
             "inertia_digits": digits_of(nearest.distances).tolist(),

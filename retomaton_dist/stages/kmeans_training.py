@@ -11,24 +11,31 @@ from functools import partial
 
 import numpy as np
 
-from retomaton_dist.clustering.arrays import Counts, blocks_of
-from retomaton_dist.clustering.cell_order import group_cells, places_of_units
+from retomaton_dist.clustering.arrays import Counts
+from retomaton_dist.clustering.cell_order import (
+    apportion,
+    group_cells,
+    masses_of,
+    places_of_units,
+)
 from retomaton_dist.clustering.draw import draw, first_centroids
 from retomaton_dist.clustering.lloyd import Iteration, Stop, scaled, stopped
 from retomaton_dist.clustering.products import Blocking
+from retomaton_dist.clustering.recipe import Recipe, is_for_one, recipe_of_cells
+from retomaton_dist.clustering.samples import tells_moves
 from retomaton_dist.clustering.sums import total_of
-from retomaton_dist.clustering.tally import Norms, spread_unit
-from retomaton_dist.clustering.two_level import apportion, masses_of
 from retomaton_dist.runtime.progress import showing
 from retomaton_dist.runtime.session import Session
-from retomaton_dist.stages.kmeans_files import CentroidPiece, TrainingFiles, TrainingState, checked
 from retomaton_dist.stages.kmeans_job import (
+    CentroidPiece,
     Trained,
+    TrainingFiles,
     TrainingJob,
+    TrainingState,
+    TrainingUnit,
+    checked_centroids,
     open_trained,
-    save_offsets,
 )
-from retomaton_dist.stages.kmeans_recipe import Recipe, is_for_one, recipe_of_cells
 from retomaton_dist.stages.kmeans_units import (
     AssignRows,
     CopyRows,
@@ -37,10 +44,9 @@ from retomaton_dist.stages.kmeans_units import (
     PlaceRows,
     SeeCells,
     SplitCells,
-    TrainingUnit,
     TrainingWorker,
     WeighCells,
-    piece_facts,
+    write_piece,
 )
 from retomaton_dist.stages.runner import open_rounds
 from retomaton_dist.storage.canonical import Json
@@ -48,6 +54,30 @@ from retomaton_dist.storage.guarded import GuardedReader
 
 Show = Callable[[Sequence[Iteration]], None]
 Run = Callable[[Sequence[TrainingUnit]], None]
+
+
+def train_shown(
+    title: str,
+    session: Session,
+    reader: GuardedReader,
+    recipe: Recipe,
+    files: TrainingFiles,
+    blocking: Blocking,
+) -> None:
+    """Run k-means, or go on with it, and show every iteration as progress."""
+    reached, mode = files.load(), session.settings.progress
+    before = len(reached.history) if reached else 0
+    if reached and stopped(reached.history, Stop(recipe.iterations)):
+        return
+    with showing(mode, title, recipe.iterations, "iterations", before) as progress:
+
+        def show(history: Sequence[Iteration]) -> None:
+            last = history[-1]
+            moved = {} if last.moved is None else {"moved": f"{last.moved:.1%}"}
+            numbers: Json = {"inertia": f"{last.inertia:.5g}", **moved, "empty": last.empty}
+            progress.advance(len(history) - progress.done, numbers)
+
+        train_centroids(session, reader, recipe, files, blocking, show)
 
 
 def train_centroids(
@@ -64,52 +94,18 @@ def train_centroids(
     `show` is given the iterations that are done, whenever there is one more. The files stay
     until the caller removes them: centroids and cells are mapped from there.
     """
-    stop, reached = Stop(recipe.iterations, tolerance), files.load()
+    stop, reached, shape = Stop(recipe.iterations, tolerance), files.load(), reader.shape
     if reached is None or not stopped(reached.history, stop):
-        job = _job(reader, recipe, files, blocking)
-        if reached is None:
-            _train_cells(session, job)
+        whole = recipe.rows == shape.entries
+        drawn = None if whole else draw(shape.entries, recipe.rows, recipe.seed)
+        job = TrainingJob(reader, recipe, files, drawn, blocking)
+        of_cells = recipe_of_cells(recipe, shape.dimension)
+        if reached is None and recipe.two_level and not is_for_one(of_cells, shape):
+            train_centroids(session, reader, of_cells, files.of_cells, blocking)
         make, gpu = partial(TrainingWorker, job), blocking.device == "cuda"
-        with open_rounds(session, make, files, gpu=gpu) as run:
+        with open_rounds(session, make, files.has, files.keep, gpu=gpu) as run:
             _iterate(job, reached, stop, run, show)
     return open_trained(reader, files)
-
-
-def train_shown(
-    title: str,
-    session: Session,
-    reader: GuardedReader,
-    recipe: Recipe,
-    files: TrainingFiles,
-    blocking: Blocking,
-) -> None:
-    """The same, iteration by iteration shown as progress."""
-    reached, mode = files.load(), session.settings.progress
-    before = len(reached.history) if reached else 0
-    with showing(mode, title, recipe.iterations, "iterations", before) as progress:
-
-        def show(history: Sequence[Iteration]) -> None:
-            last = history[-1]
-            moved = {} if last.moved is None else {"moved": f"{last.moved:.1%}"}
-            numbers: Json = {"inertia": f"{last.inertia:.5g}", **moved, "empty": last.empty}
-            progress.advance(len(history) - progress.done, numbers)
-
-        train_centroids(session, reader, recipe, files, blocking, show)
-
-
-def _job(
-    reader: GuardedReader, recipe: Recipe, files: TrainingFiles, blocking: Blocking
-) -> TrainingJob:
-    entries = reader.shape.entries
-    drawn = None if recipe.rows == entries else draw(entries, recipe.rows, recipe.seed)
-    return TrainingJob(reader, recipe, files, drawn, blocking)
-
-
-def _train_cells(session: Session, job: TrainingJob) -> None:
-    """Find the cells by a k-means of their own, if there are to be any, and many."""
-    recipe = recipe_of_cells(job.recipe, job.dimension)
-    if job.recipe.two_level and not is_for_one(recipe, job.reader.shape):
-        train_centroids(session, job.reader, recipe, job.files.of_cells, job.blocking)
 
 
 def _iterate(
@@ -121,7 +117,7 @@ def _iterate(
         job.files.save(state)
     else:
         state = reached
-        checked(job.centroids_array(len(state.history)), state.pieces)
+        checked_centroids(job.files, state, job.dimension)
     while not stopped(state.history, stop):
         state = _step(job, state, run)
         job.files.save(state)
@@ -131,15 +127,13 @@ def _iterate(
 
 def _step(job: TrainingJob, state: TrainingState, run: Run) -> TrainingState:
     """Assign the rows that are seen, then move every centroid, some whole cells at a time."""
-    number, unit, two_level = len(state.history), state.spread_unit, job.recipe.two_level
-    stride, whole = job.strides[number], all(s == 1 for s in job.strides[: number + 1][-2:])
-    sight = unit, stride, whole and number > 0
-    rows = blocks_of(job.recipe.rows, job.span(stride))
-    assigning = [AssignRows(r.start, r.stop, i, number, *sight) for i, r in enumerate(rows)]
+    number, unit = len(state.history), state.spread_unit
+    assigning = [AssignRows(r.start, r.stop, number, unit) for r in job.row_units(number)]
     run(assigning)
     job.centroids_array(number + 1).make()
-    # Without cells, all states are one.
-    groups = group_cells(np.diff(job.state_offsets), job.range_states) if two_level else [(0, 1)]
+    groups = [(0, 1)]  # Without cells, all states are one.
+    if job.recipe.two_level:
+        groups = group_cells(np.diff(job.state_offsets), job.range_states)
     moving = [MoveRange(*group, number, unit, len(assigning)) for group in groups]
     run(moving)
     digits, moved, seen = np.zeros(1, np.int64), 0, 0
@@ -150,7 +144,7 @@ def _step(job: TrainingJob, state: TrainingState, run: Run) -> TrainingState:
     facts = job.files.facts(moving)
     iteration = Iteration(
         inertia=scaled(total_of(digits), job.recipe.rows, seen),
-        moved=moved / job.recipe.rows if whole else None,
+        moved=moved / job.recipe.rows if tells_moves(job.strides, number) else None,
         empty=sum(fact["empty"] for fact in facts),
         refilled=sum(fact["refilled"] for fact in facts),
         seen=seen,
@@ -160,36 +154,29 @@ def _step(job: TrainingJob, state: TrainingState, run: Run) -> TrainingState:
 
 def _state_of(facts: Sequence[Json], levels: int) -> TrainingState:
     """The state of a training whose centroids were just written, in these pieces."""
-    norms = [Norms(**fact["norms"]) for fact in facts]
-    total = Norms(sum(n.count for n in norms), sum(n.squares for n in norms))
-    pieces = tuple(CentroidPiece(**fact["piece"]) for fact in facts)
-    return TrainingState((), spread_unit(total), pieces, levels)
+    return TrainingState((), tuple(CentroidPiece(**fact["piece"]) for fact in facts), levels)
 
 
 def _begin(job: TrainingJob, run: Run) -> TrainingState:
     """Start from keys that are drawn; rows that are not all entries are copied together."""
     if job.copies_rows:
         job.keys_array.make()
-        assert job.draw is not None, "plain k-means over all entries needs no copy"
-        copying, place = [], 0
-        for unit in _entry_units(job):
-            copying.append(CopyRows(*unit, place))
-            place += len(job.draw.among(*unit))
-        run(copying)
+        run([CopyRows(*unit) for unit in _entry_units(job)])
     entries, states = job.reader.shape.entries, job.recipe.states
     centroids = first_centroids(entries, job.reader.rows, states, job.recipe.seed)
     array = job.centroids_array(0)
     array.make()
-    array.write([(0, centroids)])
-    return _state_of([piece_facts(0, centroids)], levels=1)
+    return _state_of([write_piece(array, 0, centroids)], levels=1)
 
 
-def _entry_units(job: TrainingJob) -> list[tuple[int, int]]:
-    """Cut the entries into units of whole chunks, each with a unit's rows among them."""
-    shape = job.reader.shape
-    wanted = job.unit_rows * shape.entries // job.recipe.rows
-    size = max(1, wanted // shape.chunk_entries) * shape.chunk_entries
-    return [(part.start, part.stop) for part in blocks_of(shape.entries, size)]
+def _entry_units(job: TrainingJob) -> list[tuple[int, int, int]]:
+    """Ranges of entries, and how many rows come before each."""
+    units, before = [], 0
+    for part in job.entry_ranges:
+        units.append((part.start, part.stop, before))
+        rows = range(part.start, part.stop) if job.draw is None else job.draw.among(*units[-1][:2])
+        before += len(rows)
+    return units
 
 
 def _begin_in_cells(job: TrainingJob, run: Run) -> TrainingState:
@@ -200,15 +187,16 @@ def _begin_in_cells(job: TrainingJob, run: Run) -> TrainingState:
         job.files.of_cells.save(_state_of(job.files.facts(finding), levels=1))
     if not job.files.layout.exists():
         _order_rows(job, run)
-    shutil.rmtree(job.files.near, ignore_errors=True)
+    shutil.rmtree(job.files.work / SeeCells.kind, ignore_errors=True)
+    if job.draw is not None:
+        job.files.seen_cells(job.recipe.rows).path.unlink(missing_ok=True)
     groups = group_cells(np.diff(job.row_offsets), job.unit_rows)
     if not job.files.cells.exists():
         run([WeighCells(*group) for group in groups])
         kept = [job.files.left(WeighCells.kind, unit, "weights") for unit in range(len(groups))]
         weights = np.concatenate([arrays["weights"] for arrays, _ in kept])
         masses = masses_of(weights, np.diff(job.row_offsets))
-        states = apportion(masses, job.recipe.states)
-        save_offsets(job.files.cells, job.files.config_hash, states)
+        job.files.save_offsets(job.files.cells, apportion(masses, job.recipe.states))
     job.centroids_array(0).make()
     splitting = [SplitCells(*group) for group in groups]
     run(splitting)
@@ -219,18 +207,17 @@ def _begin_in_cells(job: TrainingJob, run: Run) -> TrainingState:
 def _order_rows(job: TrainingJob, run: Run) -> None:
     """Find the cells that rows see, then write every row to its place among its cell's."""
     units = _entry_units(job)
+    job.files.seen_cells(job.recipe.rows).make()
     run([SeeCells(*unit) for unit in units])
 
     def counts() -> Iterator[Counts]:
         for unit in range(len(units)):
             yield job.files.left(SeeCells.kind, unit, "counts")[0]["counts"]
 
-    cells = len(job.coarse.centres)
-    places = job.files.places(len(units), cells)
-    places.make()
+    places = job.places_array(len(units))
+    for array in (places, job.keys_array, job.cells_array):
+        array.make()
     places.write((i, row[None]) for i, row in enumerate(places_of_units(counts)))
-    job.keys_array.make()
-    job.cells_array.make()
-    run([PlaceRows(*unit, number, len(units)) for number, unit in enumerate(units)])
-    totals: Counts = sum(counts(), start=np.zeros(cells, np.int64))
-    save_offsets(job.files.layout, job.files.config_hash, totals)
+    run([PlaceRows(*unit, len(units)) for unit in units])
+    totals: Counts = sum(counts(), start=np.zeros(len(job.coarse.centres), np.int64))
+    job.files.save_offsets(job.files.layout, totals)

@@ -4,56 +4,46 @@
     to begin              WeighCells, SplitCells
     in every iteration    AssignRows, then MoveRange: each key is read once, each sum added once
 
-The runner has them done in open rounds; a unit's record lies in scratch (`kmeans_files.py`).
+The runner has them done in open rounds; a unit's record lies in scratch (`kmeans_job.py`).
 """
 
 import itertools
-from abc import ABC, abstractmethod
 from dataclasses import asdict, dataclass
 
 import numpy as np
 
 from retomaton_dist.clustering.arrays import Keys
-from retomaton_dist.clustering.assign import Nearest, find_among_all, find_in_seen_cells
+from retomaton_dist.clustering.assign import (
+    Nearest,
+    cell_finder,
+    find_among_all,
+    find_in_seen_cells,
+)
 from retomaton_dist.clustering.cell_order import (
     WEIGHED_ROWS,
     count_rows,
     limited,
     runs_of,
+    split_rows,
     weigh,
 )
-from retomaton_dist.clustering.cells import NearCells, cell_finder
 from retomaton_dist.clustering.draw import drawn
 from retomaton_dist.clustering.lloyd import cluster_rows
-from retomaton_dist.clustering.samples import rows_seen
-from retomaton_dist.clustering.sums import digits_of
-from retomaton_dist.clustering.tally import Tally, add_tally, empty_range, norms_of, tally_of
-from retomaton_dist.clustering.two_level import TwoLevel, split_rows
+from retomaton_dist.clustering.recipe import SPLIT_ITERATIONS, recipe_of_cells
+from retomaton_dist.clustering.samples import rows_seen, tells_moves
+from retomaton_dist.clustering.sums import Tally, add_tally, digits_of, empty_range, tally_of
 from retomaton_dist.clustering.update import moved_centroids
-from retomaton_dist.stages.kmeans_files import digest_of_rows, iteration_name
-from retomaton_dist.stages.kmeans_job import TrainingJob
-from retomaton_dist.stages.kmeans_recipe import recipe_of_cells
+from retomaton_dist.stages.kmeans_job import (
+    CentroidPiece,
+    TrainingJob,
+    TrainingUnit,
+    iteration_name,
+)
 from retomaton_dist.stages.runner import Done
 from retomaton_dist.storage.canonical import Json
+from retomaton_dist.storage.scratch import ScratchArray
 
 TALLIED = ("states", "counts", "spreads", "keys", "magnitudes")
-
-
-@dataclass(frozen=True)
-class TrainingUnit(ABC):
-    """A unit over first..last-1 of what its kind works on."""
-
-    first: int
-    last: int
-
-    @property
-    @abstractmethod
-    def kind(self) -> str:
-        """Where records of these units lie."""
-
-    @abstractmethod
-    def do(self, job: TrainingJob) -> Done:
-        """Do the unit durably."""
 
 
 class TrainingWorker:
@@ -62,9 +52,15 @@ class TrainingWorker:
     def __init__(self, job: TrainingJob) -> None:
         self._job = job
 
-    def run(self, number: int, payload: TrainingUnit) -> Done:  # noqa: ARG002 - units know theirs
+    def run(self, number: int, payload: TrainingUnit) -> Done:
         """Do one unit."""
-        return payload.do(self._job)
+        return payload.do(self._job, number)
+
+
+def write_piece(array: ScratchArray, first: int, centroids: np.ndarray) -> Json:
+    """Write centroids that begin with `first`; return what a training's state is made of."""
+    array.write([(first, centroids)])
+    return {"piece": asdict(CentroidPiece.of(first, centroids))}
 
 
 class FindCells(TrainingUnit):
@@ -72,7 +68,7 @@ class FindCells(TrainingUnit):
 
     kind = "found"
 
-    def do(self, job: TrainingJob) -> Done:
+    def do(self, job: TrainingJob, _number: int, /) -> Done:
         """Write their centres: a k-means of its own, in memory."""
         recipe = recipe_of_cells(job.recipe, job.dimension)
         rows = np.sort(drawn(self.last, recipe.rows, recipe.seed))
@@ -80,56 +76,56 @@ class FindCells(TrainingUnit):
         centres = cluster_rows(keys, *sizes, job.blocking)
         array = job.files.of_cells.centroids(0, *centres.shape)
         array.make()
-        array.write([(0, centres)])
-        return Done(facts=piece_facts(0, centres))
-
-
-class SeeCells(TrainingUnit):
-    """Find the cells that the rows among the entries first..last-1 see."""
-
-    kind = "near"
-
-    def do(self, job: TrainingJob) -> Done:
-        """Leave them, and how many rows each cell is nearest to."""
-        find = cell_finder(job.coarse, job.blocking, ranked=True)
-        near = find(job.entry_keys(self.first, self.last))
-        counts = count_rows(near, len(job.coarse.centres))
-        return Done(arrays={"near": near, "counts": counts})
+        return Done(facts=write_piece(array, 0, centres))
 
 
 @dataclass(frozen=True)
-class PlaceRows(TrainingUnit):
-    """Write the rows among the entries first..last-1 to their places in the order of cells.
+class EntryUnit(TrainingUnit):
+    """The rows among the entries first..last-1; `before` so many rows come in order of entries."""
 
-    It is unit `number` of so many.
-    """
+    before: int
 
-    number: int
+
+class SeeCells(EntryUnit):
+    """Find the cells that rows see."""
+
+    kind = "near"
+
+    def do(self, job: TrainingJob, _number: int, /) -> Done:
+        """Write them, and leave how many rows each cell is nearest to."""
+        find = cell_finder(job.coarse, job.blocking, ranked=True)
+        near = find(job.entry_keys(self.first, self.last))
+        job.files.seen_cells(job.recipe.rows).write([(self.before, near)])
+        return Done(arrays={"counts": count_rows(near, len(job.coarse.centres))})
+
+
+@dataclass(frozen=True)
+class PlaceRows(EntryUnit):
+    """Write rows to their places in the order of cells; there are so many `units`."""
+
     units: int
 
     kind = "placed"
 
-    def do(self, job: TrainingJob) -> Done:
+    def do(self, job: TrainingJob, number: int, /) -> Done:
         """Write a run of rows for each cell that is nearest to some."""
-        near = job.files.left(SeeCells.kind, self.number, "near")[0]["near"]
-        places = job.files.places(self.units, len(job.coarse.centres)).map()[self.number]
-        keys, runs = job.entry_keys(self.first, self.last), list(runs_of(near, places))
+        keys = job.entry_keys(self.first, self.last)
+        seen = job.files.seen_cells(job.recipe.rows).map()
+        near = seen[self.before : self.before + len(keys)]
+        runs = list(runs_of(near, job.places_array(self.units).map()[number]))
         job.keys_array.write((run.place, keys[run.rows]) for run in runs)
         job.cells_array.write((run.place, near[run.rows]) for run in runs)
         return Done()
 
 
-@dataclass(frozen=True)
-class CopyRows(TrainingUnit):
-    """Write the rows among the entries first..last-1 one after the other, from `place` on."""
-
-    place: int
+class CopyRows(EntryUnit):
+    """Write rows one after the other."""
 
     kind = "placed"
 
-    def do(self, job: TrainingJob) -> Done:
+    def do(self, job: TrainingJob, _number: int, /) -> Done:
         """Copy their keys."""
-        job.keys_array.write([(self.place, job.entry_keys(self.first, self.last))])
+        job.keys_array.write([(self.before, job.entry_keys(self.first, self.last))])
         return Done()
 
 
@@ -138,7 +134,7 @@ class WeighCells(TrainingUnit):
 
     kind = "weighed"
 
-    def do(self, job: TrainingJob) -> Done:
+    def do(self, job: TrainingJob, _number: int, /) -> Done:
         """Leave their weights."""
         bounds = job.row_offsets[self.first : self.last + 1].tolist()
         weights = [
@@ -153,98 +149,83 @@ class SplitCells(TrainingUnit):
 
     kind = "split"
 
-    def do(self, job: TrainingJob) -> Done:
+    def do(self, job: TrainingJob, _number: int, /) -> Done:
         """Write the centroids of the cells' states."""
         rows, states = job.row_offsets, job.state_offsets
         begin, end = int(states[self.first]), int(states[self.last])
         centroids = np.empty((end - begin, job.dimension), np.float32)
         for cell in range(self.first, self.last):
             some = slice(int(states[cell]) - begin, int(states[cell + 1]) - begin)
-            count, settings = some.stop - some.start, TwoLevel()
+            count = some.stop - some.start
             if count:
-                limit = split_rows(count, job.dimension, settings)
+                limit = split_rows(count, job.dimension)
                 keys = _some_rows(job, int(rows[cell]), int(rows[cell + 1]), limit)
                 centroids[some] = cluster_rows(
-                    keys, count, settings.split_iterations, job.recipe.seed, job.blocking
+                    keys, count, SPLIT_ITERATIONS, job.recipe.seed, job.blocking
                 )
-        job.centroids_array(0).write([(begin, centroids)])
-        return Done(facts=piece_facts(begin, centroids))
+        return Done(facts=write_piece(job.centroids_array(0), begin, centroids))
 
 
-def _some_rows(job: TrainingJob, first: int, last: int, limit: int) -> np.ndarray:
+def _some_rows(job: TrainingJob, first: int, last: int, limit: int) -> Keys:
     keys = job.row_keys(first, last)
     if last - first <= limit:
         return keys
     return keys[limited(first, last, limit, job.recipe.seed) - first]
 
 
-def piece_facts(first: int, centroids: np.ndarray) -> Json:
-    """What is kept of centroids that were written: where, their digest, and their lengths."""
-    piece = {"first": first, "last": first + len(centroids), "digest": digest_of_rows(centroids)}
-    return {"piece": piece, "norms": asdict(norms_of(centroids))}
-
-
 @dataclass(frozen=True)
-class AssignRows(TrainingUnit):
-    """Give those of the rows first..last-1 that are seen their states, and add up the members.
+class IterationUnit(TrainingUnit):
+    """A unit of an iteration, whose distances are counted in steps of `spread_unit`."""
 
-    One row in `stride` is seen; where `compares`, all are, as in the iteration before, by the unit
-    of the same `number`.
-    """
-
-    number: int
     iteration: int
     spread_unit: float
-    stride: int
-    compares: bool
+
+
+def assigned_in(iteration: int) -> str:
+    """Where the records of the rows that an iteration assigned lie."""
+    return f"{iteration_name(iteration)}/assigned"
+
+
+class AssignRows(IterationUnit):
+    """Give those of the rows first..last-1 that are seen their states, and add up the members."""
 
     @property
     def kind(self) -> str:
         """Of the iteration."""
-        return f"{iteration_name(self.iteration)}/assigned"
+        return assigned_in(self.iteration)
 
-    def do(self, job: TrainingJob) -> Done:
+    def do(self, job: TrainingJob, number: int, /) -> Done:
         """Leave the rows' states, how many have moved, and the tally of the states they are in."""
-        keys, near = self._rows(job)
-        nearest = self._find(job, keys, near)
+        keys, nearest = self._assigned(job)
         tally = tally_of(keys, nearest, self.spread_unit)
+        moved = len(keys)
+        if self.iteration and tells_moves(job.strides, self.iteration):
+            arrays, _ = job.files.left(assigned_in(self.iteration - 1), number, "row_states")
+            moved = int(np.count_nonzero(arrays["row_states"] != nearest.states))
         arrays = {name: getattr(tally, name) for name in TALLIED}
         arrays |= {"row_states": nearest.states, "digits": digits_of(nearest.distances)}
-        return Done(facts={"moved": self._moved(job, nearest), "seen": len(keys)}, arrays=arrays)
+        return Done(facts={"moved": moved, "seen": len(keys)}, arrays=arrays)
 
-    def _rows(self, job: TrainingJob) -> tuple[Keys, NearCells | None]:
-        """The keys of the rows that are seen, and the cells that these see."""
-        keys = job.row_keys(self.first, self.last)
-        near = job.row_cells(self.first, self.last) if job.recipe.two_level else None
-        if self.stride == 1:
-            return keys, near
-        rows = rows_seen(self.first, self.last, self.iteration, self.stride) - self.first
-        return keys[rows], None if near is None else near[rows]
-
-    def _find(self, job: TrainingJob, keys: Keys, near: NearCells | None) -> Nearest:
+    def _assigned(self, job: TrainingJob) -> tuple[Keys, Nearest]:
+        """The keys of the rows that are seen, and their states."""
+        keys, stride = job.row_keys(self.first, self.last), job.strides[self.iteration]
         centroids = job.centroids_array(self.iteration).map()
-        if near is None:
-            return find_among_all(centroids, job.blocking)(keys)
-        return find_in_seen_cells(centroids, job.state_offsets, job.blocking)(keys, near)
-
-    def _moved(self, job: TrainingJob, nearest: Nearest) -> int:
-        if not self.compares:
-            return len(nearest.states)
-        kind = f"{iteration_name(self.iteration - 1)}/assigned"
-        before = job.files.left(kind, self.number, "row_states")[0]["row_states"]
-        return int(np.count_nonzero(before != nearest.states))
+        seen = rows_seen(self.first, self.last, self.iteration, stride) - self.first
+        keys = keys if stride == 1 else keys[seen]
+        if not job.recipe.two_level:
+            return keys, find_among_all(centroids, job.blocking)(keys)
+        find = find_in_seen_cells(centroids, job.state_offsets, job.blocking)
+        return keys, find(keys, job.row_cells[self.first : self.last][seen])
 
 
 @dataclass(frozen=True)
-class MoveRange(TrainingUnit):
+class MoveRange(IterationUnit):
     """Move the centroids of the cells first..last-1 to the means of their members.
 
-    The tallies of all rows' units are mapped, but of each only what belongs to these cells is
+    The tallies of all `units` of rows are mapped, but of each only what belongs to these cells is
     read. Without cells, all states are one.
     """
 
-    iteration: int
-    spread_unit: float
     units: int
 
     @property
@@ -252,19 +233,16 @@ class MoveRange(TrainingUnit):
         """Of the iteration."""
         return f"{iteration_name(self.iteration)}/moved"
 
-    def do(self, job: TrainingJob) -> Done:
+    def do(self, job: TrainingJob, _number: int, /) -> Done:
         """Write the centroids that the next iteration begins with."""
         whole = np.array([0, job.recipe.states])
         offsets = job.state_offsets if job.recipe.two_level else whole
         offsets = offsets[self.first : self.last + 1]
         total = empty_range(int(offsets[0]), int(offsets[-1]), job.dimension)
-        assigned = f"{iteration_name(self.iteration)}/assigned"
         for unit in range(self.units):
-            arrays, _ = job.files.left(assigned, unit, *TALLIED)
+            arrays, _ = job.files.left(assigned_in(self.iteration), unit, *TALLIED)
             add_tally(total, Tally(**arrays))
         after = moved_centroids(total, self.spread_unit, offsets)
-        first = total.sums.first
-        job.centroids_array(self.iteration + 1).write([(first, after.centroids)])
-        empty = int(np.count_nonzero(total.counts == 0))
-        facts = {"empty": empty, "refilled": after.filled}
-        return Done(facts={**facts, **piece_facts(first, after.centroids)})
+        facts = {"empty": int(np.count_nonzero(total.counts == 0)), "refilled": after.filled}
+        array = job.centroids_array(self.iteration + 1)
+        return Done(facts={**facts, **write_piece(array, total.first, after.centroids)})

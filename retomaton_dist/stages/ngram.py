@@ -29,20 +29,22 @@ from retomaton_dist.stages.columns import ColumnsPlan, ColumnsWorker, ColumnUnit
 from retomaton_dist.stages.cost import StageEstimate, Work, columns_bytes
 from retomaton_dist.stages.runner import Done, run_stage
 from retomaton_dist.stages.stage import BuildStage, Running
-from retomaton_dist.storage import columns, ngrams, suffixes
+from retomaton_dist.storage import columns
 from retomaton_dist.storage.canonical import Json
 from retomaton_dist.storage.checked import check_stage
 from retomaton_dist.storage.corpus import DOCUMENTS, TOKENS
 from retomaton_dist.storage.guarded import GuardedReader
 from retomaton_dist.storage.manifest import MANIFEST_NAME
-from retomaton_dist.storage.ngrams import NODE, NGramShape, place_columns
+from retomaton_dist.storage.ngrams import NGRAMS, NODE, NGramShape, place_columns
 from retomaton_dist.storage.records import Record
 from retomaton_dist.storage.store import Store
+from retomaton_dist.storage.suffixes import SUFFIXES
 
 # Where the settings leave it open, and the suffix index allows it.
 ORDER = 5
 # Of lists and nodes, per entry: what they took of law and WikiText-2.
 LISTED_BYTES = 2.5
+PAGE = 4096
 # Of a token of the vocabulary, per length of n-grams, while it is counted.
 COUNTING_BYTES = 12
 
@@ -77,13 +79,15 @@ class NgramStage(BuildStage):
         run_stage(running.writer, plan, running.session)
 
     def estimate(self, settings: BuildSettings, work: Work) -> list[StageEstimate]:
-        """Places are read one after the other; their entries and values lie anywhere."""
+        """Places are read one after the other; their values and contexts lie anywhere."""
         chosen, entries, rates = settings.of(NgramSettings), work.shape.entries, work.rates
         order, listed = chosen.order or ORDER, LISTED_BYTES * entries
         disk = columns_bytes(place_columns(entries)) + 8.0 * work.vocabulary + listed
         unit = min(chosen.unit_entries, entries)
         counting = COUNTING_BYTES * order * work.vocabulary
         block = 16.0 * order * (min(BLOCK, entries) + work.vocabulary)
+        # What memory does not hold is read by pages: at worst two for each entry.
+        scattered = min(8.0 * entries * -(-entries // chosen.unit_entries), 2.0 * PAGE * entries)
         return [
             StageEstimate(
                 stage="ngram",
@@ -93,7 +97,7 @@ class NgramStage(BuildStage):
                 workers=work.workers,
                 core_seconds=entries / rates.ordered + 2 * disk / rates.hashed,
                 unit=unit / rates.ordered,
-                reads=16.0 * entries,
+                reads=8.0 * entries + scattered,
                 again=8.0 * entries,
                 scratch=listed,
             )
@@ -141,12 +145,12 @@ class NgramPlan(ColumnsPlan):
     @cached_property
     def index(self) -> Suffixes:
         """Whose places are counted."""
-        return Suffixes.open(suffixes.folder_of(self.store.path, self.settings.suffixes))
+        return Suffixes.open(SUFFIXES.path(self.store.path, self.settings.suffixes))
 
     @property
     def folder(self) -> Path:
         """Where the model lies."""
-        return ngrams.folder_of(self.store.path, self.settings.name)
+        return NGRAMS.path(self.store.path, self.settings.name)
 
     def filled(self) -> dict[str, tuple[Any, int]]:
         """What has a number per place."""
@@ -210,9 +214,7 @@ class NgramPlan(ColumnsPlan):
             listed=lengths["lists"] // 2,
             counted=with_unigrams(counted, unigrams).tolist(),
         )
-        files = self.listed(written)
-        inside = (self.folder / ngrams.DESCRIPTION).relative_to(self.store.path).as_posix()
-        files[inside] = ngrams.write_description(self.folder, shape, written)
+        files = NGRAMS.describe(self.folder, shape, written)
         total = sum(digest.bytes for digest in written.values())
         facts = {"entries": shape.entries, "order": shape.order, "nodes": shape.nodes}
         return Done(files, {**facts, "bytes_per_entry": total / shape.entries})
@@ -248,8 +250,8 @@ class NgramWorker(ColumnsWorker):
         def lists() -> Iterator[NDArray[Any]]:
             place = unit.place
             for block in counter.blocks(place, place + unit.entries):
-                self.fill("followers", place, [block.followers])
-                self.fill("shared", place, [block.shared])
+                self.fill("followers", place, block.followers)
+                self.fill("shared", place, block.shared)
                 nodes.append(block.nodes)
                 place += len(block.followers)
                 yield block.lists.ravel()

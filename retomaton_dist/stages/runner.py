@@ -188,16 +188,16 @@ def _complete(
     else:
         if len(missing) == len(plan.units):
             plan.prepare()
-        plan.lead(session)
+        with files.fenced(ticket_for(writer, plan).check):
+            plan.lead(session)
         _run_units(writer, plan, plan.to_do(missing), session)
         # A worker that was cut off may come back when the stage is done, or the next at work.
         writer.lock.renew_token()
-    units = [writer.record(plan.name, unit) for unit in range(len(plan.units))]
+    units = [writer.store.record(plan.name, unit) for unit in range(len(plan.units))]
     if plan.merges:
         _check_parts(writer, plan.name, units)
     done = plan.finish(units)
-    finish = writer.finish_merged if plan.merges else writer.finish
-    finish(plan.name, done.files, done.facts)
+    writer.finish(plan.name, done.files, done.facts, merges=plan.merges)
 
 
 def _check_parts(writer: StoreWriter, name: str, units: Sequence[Record]) -> None:
@@ -218,7 +218,7 @@ def _run_units(
         return
     _check_cluster(writer, plan, session)
     ticket = ticket_for(writer, plan)
-    make, recorded = partial(Recorder, ticket, plan.worker(), ticket.check), ticket.recorded()
+    make, recorded = partial(Recorder, ticket.keep, plan.worker(), ticket.check), ticket.recorded()
     before = sum(plan.work) - sum(plan.work[unit] for unit in missing)
     mode, summed = session.settings.progress, dict[str, float]()
     with (
@@ -235,22 +235,6 @@ def _run_units(
                 progress.advance(plan.work[unit], shown)
 
 
-class Ledger(Protocol[Given]):
-    """Keeps which units are done."""
-
-    def keep(self, number: int, payload: Given, done: Done) -> None:
-        """Declare a unit done that is durable."""
-        ...
-
-
-class OpenLedger(Ledger[Given], Protocol):
-    """Keeps which units of rounds are done that the manifest knows nothing of."""
-
-    def has(self, number: int, payload: Given) -> bool:
-        """Whether a unit is done."""
-        ...
-
-
 @dataclass(frozen=True)
 class Ticket:
     """What a worker's records are bound to: the run that it works for, and its stage as begun."""
@@ -265,7 +249,7 @@ class Ticket:
         """Refuse to write if the run was replaced, or has finished the stage."""
         check_held(self.store, self.token)
 
-    def keep(self, number: int, payload: object, done: Done) -> None:  # noqa: ARG002 - any unit
+    def keep(self, number: int, _payload: object, done: Done, /) -> None:
         """Write the unit's record."""
         record = Record(number, self.config_hash, done.files, done.facts, self.attempt)
         records.write(self.store, self.stage, record)
@@ -290,17 +274,17 @@ class Recorder(Generic[Payload]):
 
     def __init__(
         self,
-        ledger: Ledger[Any],
+        keep: Callable[[int, Payload, Done], None],
         make: Callable[[], UnitWorker[Payload]],
-        fence: Callable[[], None] = lambda: None,
+        fence: Callable[[], None],
     ) -> None:
-        self._ledger, self._worker, self._fence = ledger, make(), fence
+        self._keep, self._worker, self._fence = keep, make(), fence
 
     def run(self, unit: tuple[int, Payload]) -> dict[str, float]:
         """Do the unit, then keep that it is done; return its counts."""
         with files.fenced(self._fence):
             done = self._worker.run(*unit)
-            self._ledger.keep(*unit, done)
+            self._keep(*unit, done)
         return done.counts
 
 
@@ -308,17 +292,23 @@ class Recorder(Generic[Payload]):
 def open_rounds(
     session: Session,
     make: Callable[[], UnitWorker[Payload]],
-    ledger: OpenLedger[Any],
+    has: Callable[[int, Payload], bool],
+    keep: Callable[[int, Payload, Done], None],
     *,
     gpu: bool,
 ) -> Iterator[Callable[[Sequence[Payload]], None]]:
-    """Yield what has a round of units done, by the session's workers, that are not done yet."""
-    with session.pool(partial(Recorder, ledger, make), gpu=gpu) as pool:
+    """Yield what has a round of units done, by the session's workers, that are not done yet.
+
+    The manifest knows nothing of them: `has` says which are done, `keep` declares one done.
+    Workers write behind the fence that this thread is behind.
+    """
+    recorder = partial(Recorder, keep, make, files.current_fence())
+    with session.pool(recorder, gpu=gpu) as pool:
 
         def run(units: Sequence[Payload]) -> None:
-            missing: list[Any] = [unit for unit in enumerate(units) if not ledger.has(*unit)]
+            missing: list[Any] = [unit for unit in enumerate(units) if not has(*unit)]
             numbers = [number for number, _ in missing]
-            for _ in pool.run(missing, numbers, lambda unit: ledger.has(*unit)):
+            for _ in pool.run(missing, numbers, lambda unit: has(*unit)):
                 pass
 
         yield run

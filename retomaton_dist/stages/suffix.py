@@ -3,40 +3,51 @@
 Three rounds of units, each over what the round before has finished:
 
     check    the corpus: are its bytes sound?
-    before   entries first..last-1: the token before each                     -> before
-    order    contexts whose latest token is first..last-1: gather and sort    -> order
+    send     entries first..last-1: the token before each; send their contexts to the ranges of
+             contexts that they lie in                                        -> before
+    order    ranges of contexts: sort what was sent                           -> order
 
-A unit holds about `unit_entries` entries in memory, whatever N and its commonest token are;
-besides, 8 bytes per token of the vocabulary. No key is read, and no model.
+Ranges are cut by a sample of contexts. What is sent goes through files (`storage/exchange.py`):
+every byte is read and written a fixed number of times. A unit holds at most `unit_entries` entries
+and UNIT_BYTES in memory, whatever N and the commonest context are. No key is read, and no model.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from retomaton_dist.automaton.arrays import Ids
-from retomaton_dist.automaton.contexts import first_tokens, ordered_pieces
-from retomaton_dist.automaton.pieces import SCAN, ranges_within
+from retomaton_dist.automaton.contexts import (
+    Before,
+    context_keys,
+    first_tokens,
+    key_words,
+    token_bits,
+)
+from retomaton_dist.automaton.sorting import Keys, choose_splitters
 from retomaton_dist.errors import DamagedStore
 from retomaton_dist.settings import BuildSettings, SuffixSettings
-from retomaton_dist.stages.columns import ColumnsPlan, ColumnsWorker, ColumnUnit, cut
+from retomaton_dist.stages.columns import ColumnsPlan, ColumnUnit, cut
 from retomaton_dist.stages.cost import StageEstimate, Work, columns_bytes
 from retomaton_dist.stages.runner import Done, run_stage
 from retomaton_dist.stages.stage import BuildStage, Running
-from retomaton_dist.storage import columns, preallocated, suffixes
+from retomaton_dist.stages.suffix_worker import SuffixWorker
+from retomaton_dist.storage import columns, exchange
 from retomaton_dist.storage.canonical import Json
-from retomaton_dist.storage.corpus import DOCUMENTS, TOKENS, Corpus
-from retomaton_dist.storage.guarded import GuardedReader
+from retomaton_dist.storage.corpus import TOKENS, Corpus
 from retomaton_dist.storage.records import Record
-from retomaton_dist.storage.suffixes import SuffixShape
+from retomaton_dist.storage.suffixes import SUFFIXES, SuffixShape
 
 # Of an entry whose place among contexts is being found.
 SORTING_BYTES = 80
+# Of entries with their contexts, in a unit.
+UNIT_BYTES = 256 << 20
+# Contexts that are looked at for each range, and how many of them lie side by side.
+SAMPLED, SAMPLED_BLOCK = 256, 64
+SEED = 1
 
 
 class SuffixStage(BuildStage):
@@ -51,24 +62,31 @@ class SuffixStage(BuildStage):
         run_stage(running.writer, plan, running.session)
 
     def estimate(self, settings: BuildSettings, work: Work) -> list[StageEstimate]:
-        """Every unit looks through the tokens before all entries for those that are its own."""
+        """The corpus is checked and read; contexts are sent to their ranges and sorted there."""
         chosen, entries, rates = settings.of(SuffixSettings), work.shape.entries, work.rates
-        disk = columns_bytes(SuffixShape(entries, work.vocabulary, chosen.longest).columns())
-        unit = min(chosen.unit_entries, entries)
-        swept = -(-entries // chosen.unit_entries) * entries * 4.0
+        columns_made = SuffixShape(entries, work.vocabulary, chosen.longest).columns()
+        disk = columns_bytes(columns_made)
+        words = key_words(chosen.longest, token_bits(work.vocabulary))
+        record = columns_made["order"][0].itemsize + 8 * words
+        most = min(chosen.unit_entries, UNIT_BYTES // record, entries)
+        unit = max(most, entries / exchange.MOST_DESTINATIONS)
+        sent = entries * (2.0 + 8 * words) if entries > most else 0.0
+        # Ranges that do not fit in memory are divided once more, which is no part of what stays.
+        divided = float(entries * record) if unit > most else 0.0
         return [
             StageEstimate(
                 stage="suffix",
                 makes=f"suffixes/{chosen.name}: {disk / entries:.0f} bytes per entry",
                 disk=disk,
-                memory=work.memory(float(SORTING_BYTES) * unit),
+                memory=work.memory(float(SORTING_BYTES + 2 * record) * most),
                 workers=work.workers,
                 core_seconds=entries / rates.ordered
-                + swept / rates.swept
-                + 2 * disk / rates.hashed,
-                unit=unit / rates.ordered + entries * 4.0 / rates.swept,
-                reads=swept + 8.0 * entries,
-                again=entries * 4.0,
+                + 2 * (sent + divided) / rates.swept
+                + (sent + divided + disk) / rates.hashed,
+                alone=8.0 * entries / rates.hashed,
+                unit=max(8.0 * entries / rates.hashed, unit / rates.ordered),
+                reads=12.0 * entries + disk + 2 * divided,
+                scratch=sent,
             )
         ]
 
@@ -79,7 +97,7 @@ class SuffixPlan(ColumnsPlan):
 
     settings: SuffixSettings
 
-    kinds = ("check", "before", "order")
+    kinds = ("check", "send", "order")
 
     @property
     def name(self) -> str:
@@ -108,92 +126,90 @@ class SuffixPlan(ColumnsPlan):
     @property
     def folder(self) -> Path:
         """Where the index lies."""
-        return suffixes.folder_of(self.store.path, self.settings.name)
+        return SUFFIXES.path(self.store.path, self.settings.name)
 
     def filled(self) -> dict[str, tuple[Any, int]]:
         """The entries in order, and the token before each."""
         kinds = self.shape.columns()
         return {name: kinds[name] for name in ("order", "before")}
 
+    @property
+    def bits(self) -> int:
+        """Of a token in a context's key."""
+        return token_bits(self.shape.vocabulary)
+
     @cached_property
-    def offsets(self) -> NDArray[np.int64]:
-        """First place of each latest token, counted from 1; then N. Place 0 is the first's."""
-        counts = np.zeros(self.shape.vocabulary + 1, np.int64)
-        for part in cut("before", self.shape.entries, SCAN):
-            # What is out of range is damage, which the units will find.
-            tokens = first_tokens(self.corpus.before(part.first, part.last))
-            tokens = tokens.clip(0, len(counts) - 1)
-            counts += np.bincount(tokens, minlength=len(counts))
-        return np.concatenate([[0], np.cumsum(counts)])
+    def record(self) -> np.dtype[Any]:
+        """An entry and its context."""
+        words = key_words(self.shape.longest, self.bits)
+        return np.dtype([("entry", self.shape.columns()["order"][0]), ("key", np.uint64, (words,))])
+
+    @property
+    def most(self) -> int:
+        """Entries that a unit has in memory."""
+        return min(self.settings.unit_entries, max(1, UNIT_BYTES // self.record.itemsize))
+
+    @property
+    def range_size(self) -> int:
+        """Entries of a unit: more than are in memory if there are very many."""
+        return max(self.most, -(-self.shape.entries // exchange.MOST_DESTINATIONS))
+
+    @property
+    def ranges(self) -> int:
+        """Ranges of contexts: one, or such that most of them fit in memory."""
+        entries = self.shape.entries
+        return 1 if entries <= self.most else -(-entries // int(0.75 * self.range_size + 1))
 
     @cached_property
     def units(self) -> list[ColumnUnit]:
-        """All units, round by round; latest tokens are counted from 1."""
-        size, offsets = self.settings.unit_entries, self.offsets
+        """All units, round by round."""
+        entries, ranges = self.shape.entries, self.ranges
         ordered = [
-            ColumnUnit("order", low, high, int(offsets[high] - offsets[low]), int(offsets[low]))
-            for low, high in ranges_within(offsets, size)
+            ColumnUnit("order", number, number + 1, entries // ranges, number=number)
+            for number in range(ranges)
         ]
-        check = ColumnUnit("check", 0, 0, self.shape.entries)
-        return [check, *cut("before", self.shape.entries, size), *ordered]
+        check = ColumnUnit("check", 0, 0, entries)
+        # What fits in memory need not be sent.
+        sent = cut("send", entries, self.range_size) if ranges > 1 else []
+        return [check, *sent, *ordered]
 
-    def worker(self) -> Callable[[], "SuffixWorker"]:
+    def splitters(self) -> Keys:
+        """The contexts at which ranges begin, but for the first one: the same in every run."""
+        if self.ranges == 1:
+            return np.empty((0, key_words(self.shape.longest, self.bits)), np.uint64)
+        blocks = -(-self.shape.entries // SAMPLED_BLOCK)
+        wanted = min(blocks, -(-SAMPLED * self.ranges // SAMPLED_BLOCK))
+        drawn = np.random.default_rng(SEED).choice(blocks, wanted, replace=False)
+        firsts = (np.sort(drawn) * SAMPLED_BLOCK).tolist()
+        lasts = (min(first + SAMPLED_BLOCK, self.shape.entries) for first in firsts)
+        keys = [self.contexts(*bounds)[1] for bounds in zip(firsts, lasts, strict=True)]
+        return choose_splitters(np.concatenate(keys), self.ranges - 1)
+
+    def contexts(self, first: int, last: int) -> tuple[Before, Keys]:
+        """The token before each of the entries first..last-1, and the key of its context."""
+        begin = max(0, first - self.shape.longest + 1)
+        before = self.corpus.before(begin, last)
+        if first_tokens(before).max(initial=0) > self.shape.vocabulary:
+            raise DamagedStore(
+                f"{self.store.path / TOKENS}: a token is outside 0..{self.shape.vocabulary - 1}"
+            )
+        keys = context_keys(before, first - begin, self.shape.longest, self.bits)
+        return before[first - begin :], keys
+
+    def worker(self) -> Callable[[], SuffixWorker]:
         """Fills ranges of the columns."""
-        return partial(SuffixWorker, self)
+        return partial(SuffixWorker, self, self.splitters())
 
-    def finish(self, units: Sequence[Record]) -> Done:  # noqa: ARG002 - columns are filled
+    def finish(self, units: Sequence[Record]) -> Done:
         """Write where tokens start, move the filled columns into place, and describe them."""
-        starts = self.offsets[1:].astype(self.shape.columns()["starts"][0])
+        counts = np.zeros(self.shape.vocabulary + 1, np.int64)
+        for unit, record in zip(self.units, units, strict=True):
+            if unit.kind == "order":
+                counts[record.facts["tokens"]] += record.facts["counts"]
+        starts = np.cumsum(counts).astype(self.shape.columns()["starts"][0])
         path = self.folder / "starts.arrow"
         written = {"starts": columns.write_columns(path, {"starts": starts}), **self.in_place()}
-        files = self.listed(written)
-        inside = (self.folder / suffixes.DESCRIPTION).relative_to(self.store.path).as_posix()
-        files[inside] = suffixes.write_description(self.folder, self.shape, written)
+        files = SUFFIXES.describe(self.folder, self.shape, written)
         total = sum(digest.bytes for digest in written.values())
-        return Done(files, {**asdict(self.shape), "bytes_per_entry": total / self.shape.entries})
-
-
-class SuffixWorker(ColumnsWorker):
-    """Fills ranges of a suffix index's columns."""
-
-    def __init__(self, plan: SuffixPlan) -> None:
-        super().__init__(plan)
-        self._plan = plan
-
-    def check(self, unit: ColumnUnit) -> None:  # noqa: ARG002 - the whole corpus
-        """Refuse a corpus whose bytes are not those that were written."""
-        GuardedReader(self._plan.store).check_files("tokenize", (TOKENS, DOCUMENTS))
-
-    def before(self, unit: ColumnUnit) -> None:
-        """The token before each of some entries."""
-        corpus, first = self._plan.corpus, unit.first
-        parts = cut("before", unit.entries, SCAN)
-        blocks = (corpus.before(first + part.first, first + part.last) for part in parts)
-        self.fill("before", first, blocks)
-
-    def order(self, unit: ColumnUnit) -> None:
-        """The entries of some latest tokens, in the order of their contexts."""
-        self.fill("order", unit.place, self._ordered(unit))
-
-    @cached_property
-    def _before(self) -> NDArray[np.int32]:
-        """The token before each entry, once all of them are filled."""
-        path = preallocated.part(self._plan.parts, "before").path
-        return columns.map_columns(path, {"before": np.int32})["before"]
-
-    def _ordered(self, unit: ColumnUnit) -> Iterator[Ids]:
-        settings, left = self._plan.settings, unit.entries
-        bounds = unit.first, unit.last, unit.entries, settings.unit_entries
-        for entries in ordered_pieces(self._before, settings.longest, *bounds):
-            left -= len(entries)
-            # Checked before it is written: what lies behind belongs to other units.
-            self._check_fits(left >= 0)
-            yield entries
-        self._check_fits(left == 0)
-
-    def _check_fits(self, fits: bool) -> None:
-        if not fits:
-            raise DamagedStore(
-                f"{self._plan.store.path / TOKENS} changed meanwhile; "
-                f"make the suffix index anew under another --name"
-            )
+        facts = {**asdict(self.shape), "bytes_per_entry": total / self.shape.entries}
+        return Done(files, {**facts, **self.traffic(units, written)})

@@ -71,14 +71,14 @@ class TextTokenizer(PicklesFieldsOnly):
             # A character has up to four bytes: only then are they worth counting.
             if 4 * len(text.text) > LONGEST_DOCUMENT:
                 check_length(text.name, len(text.text.encode()))
-        lead = 0 if self.tokenizer.bos is not None else 1
+        unpredicted = 0 if self.tokenizer.bos is not None else 1
         encoded = self.tokenizer.encode([text.text for text in texts])
         for text, (tokens, offsets) in zip(texts, encoded, strict=True):
             if len(tokens) and self.end is not None:
                 tokens = np.append(tokens, np.int32(self.end))
                 offsets = np.append(offsets, np.uint32(len(text.text.encode())))
-            if len(tokens) > lead:
-                length = len(tokens) - lead
+            if len(tokens) > unpredicted:
+                length = len(tokens) - unpredicted
                 yield TokenisedDocument(
                     text.name, length, piece.source, text.offset, tokens, offsets
                 )

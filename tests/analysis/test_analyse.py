@@ -49,7 +49,7 @@ def shared(scores, text, corpus):
     """What each row shares with the corpus, of documents with all their tokens."""
     whole = TokensByDocument.of_stretch(text, 0, len(text.tokens))
     other = TokensByDocument.of_stretch(corpus, 0, len(corpus.tokens))
-    places = whole.bounds[scores.document] + text.lead + scores.position
+    places = whole.bounds[scores.document] + text.unpredicted + scores.position
     return longest_matches(whole, other)[places], np.ones(len(places), np.int64)
 
 

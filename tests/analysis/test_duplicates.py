@@ -13,7 +13,7 @@ from retomaton_dist.analysis.duplicates import (
     document_hashes,
     find_duplicates,
 )
-from retomaton_dist.storage.corpus_in_memory import CorpusInMemory
+from retomaton_dist.storage.corpus import CorpusInMemory
 from tests.analysis.oracle import grams, joined
 
 DOCUMENTS = st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=10), min_size=1, max_size=6)

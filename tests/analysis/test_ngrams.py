@@ -14,7 +14,7 @@ from retomaton_dist.analysis.ngrams import (
     overlap_counts,
     seen,
 )
-from retomaton_dist.storage.corpus_in_memory import CorpusInMemory
+from retomaton_dist.storage.corpus import CorpusInMemory
 from tests.analysis.oracle import grams, joined
 
 # Few tokens, so that n-grams often meet; empty documents are allowed.

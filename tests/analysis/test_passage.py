@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from retomaton_dist.analysis import ngrams
 from retomaton_dist.analysis.passage import longest_match
-from retomaton_dist.storage.corpus_in_memory import CorpusInMemory
+from retomaton_dist.storage.corpus import CorpusInMemory
 from tests.analysis.oracle import grams, joined, longest_common
 
 TEXTS = st.lists(st.lists(st.integers(0, 2), max_size=15), min_size=1, max_size=4)

@@ -9,12 +9,12 @@ BOS = -1
 
 @dataclass(frozen=True)
 class SlowNGrams:
-    """Documents as lists of tokens; with `lead`, their first token is never predicted."""
+    """Documents as lists of tokens; with `unpredicted`, their first token is never predicted."""
 
     documents: list
     vocabulary: int
     order: int
-    lead: int = 0
+    unpredicted: int = 0
 
     @cached_property
     def raw(self):
@@ -22,7 +22,7 @@ class SlowNGrams:
         found = Counter()
         for document in self.documents:
             symbols = [BOS, *document]
-            for place in range(1 + self.lead, len(symbols)):
+            for place in range(1 + self.unpredicted, len(symbols)):
                 for first in range(max(0, place - self.order + 1), place + 1):
                     found[tuple(symbols[first : place + 1])] += 1
         return found

@@ -8,18 +8,18 @@ import numpy as np
 
 @dataclass(frozen=True)
 class SlowSuffixes:
-    """Documents as lists of tokens; with `lead`, their first token has no entry."""
+    """Documents as lists of tokens; with `unpredicted`, their first token has no entry."""
 
     documents: list
     longest: int
-    lead: int = 0
+    unpredicted: int = 0
 
     def contexts(self):
         """What precedes each entry in its document, the latest token first."""
         return [
             tuple(reversed(document[max(0, place - self.longest) : place]))
             for document in self.documents
-            for place in range(self.lead, len(document))
+            for place in range(self.unpredicted, len(document))
         ]
 
     def look_up(self, recent, k):
@@ -50,11 +50,11 @@ def evenly(items, room, run=4):
     return [items[i + (2 * (i // run) + 1) * left_out // (2 * runs)] for i in range(room)]
 
 
-def before_of(documents, lead=0):
+def before_of(documents, unpredicted=0):
     """The column `before` of such documents."""
     column = []
     for document in documents:
-        for place in range(lead, len(document)):
+        for place in range(unpredicted, len(document)):
             token = document[place - 1] if place else None
-            column.append(-1 if token is None else token if place > lead else -2 - token)
+            column.append(-1 if token is None else token if place > unpredicted else -2 - token)
     return np.array(column, np.int32)

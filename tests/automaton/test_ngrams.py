@@ -21,10 +21,10 @@ TOKENS = st.integers(0, VOCABULARY - 2)
 
 @st.composite
 def oracles(draw, most=40):
-    lead, order = draw(st.integers(0, 1)), draw(st.integers(2, 8))
-    some = draw(st.lists(st.lists(TOKENS, min_size=1 + lead, max_size=most), min_size=1))
+    unpredicted, order = draw(st.integers(0, 1)), draw(st.integers(2, 8))
+    some = draw(st.lists(st.lists(TOKENS, min_size=1 + unpredicted, max_size=most), min_size=1))
     # Discounts come of counts that repeat.
-    return SlowNGrams(some * draw(st.integers(1, 3)), VOCABULARY, order, lead)
+    return SlowNGrams(some * draw(st.integers(1, 3)), VOCABULARY, order, unpredicted)
 
 
 @st.composite
@@ -38,8 +38,8 @@ def contexts_for(draw, oracle):
 
 
 def make(oracle, scanned=ngram_counts.SCANNED):
-    values = [token for document in oracle.documents for token in document[oracle.lead :]]
-    before = before_of(oracle.documents, oracle.lead)
+    values = [token for document in oracle.documents for token in document[oracle.unpredicted :]]
+    before = before_of(oracle.documents, oracle.unpredicted)
     suffixes = Suffixes.of(before, oracle.vocabulary, oracle.order - 1)
     return NGrams.of(suffixes, np.array(values, np.int32), oracle.order, scanned)
 
@@ -73,13 +73,13 @@ def test_probabilities_equal_the_oracle(data, scanned):
 
 
 @pytest.mark.parametrize("order", [2, 3, 5, 8])
-@pytest.mark.parametrize("lead", [0, 1])
-def test_many_documents_have_discounts_of_their_own(order, lead):
+@pytest.mark.parametrize("unpredicted", [0, 1])
+def test_many_documents_have_discounts_of_their_own(order, unpredicted):
     random = np.random.default_rng(order)
     phrases = [random.integers(0, 99, length).tolist() for length in random.integers(2, 7, 60)]
     chosen = [random.zipf(1.5, length) % len(phrases) for length in random.integers(1, 30, 150)]
     documents = [[token for phrase in some for token in phrases[phrase]] for some in chosen]
-    oracle = SlowNGrams(documents, 100, order, lead)
+    oracle = SlowNGrams(documents, 100, order, unpredicted)
     model = make(oracle, scanned=10)
     assert oracle.discounts[-1] != chen_goodman(0, 0, 0, 0)
     assert len(model.columns.nodes) > 10

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from retomaton_dist.automaton.layout import link
+from retomaton_dist.automaton.layout import scatter
 from retomaton_dist.codec.named import columns_of
 from retomaton_dist.storage.automaton import AutomatonShape, id_type
 
@@ -52,9 +52,9 @@ def test_an_entry_of_64_code_bytes_costs_at_most_96():
 @pytest.mark.parametrize("kind", [np.uint32, np.int64])
 def test_no_next_slot_is_minus_one_in_either_type(kind):
     none = int(np.array(-1).astype(kind))
-    slots, places, nexts = np.array([2, 0, 1], kind), np.arange(3), np.full(3, none, kind)
-    link(np.array([1, -1, 0]), slots, places, nexts)
-    assert nexts.tolist() == [0, none, 2]
+    nexts = np.zeros(3, kind)
+    count = scatter(np.array([12, 10, 11, 9], kind), np.array([0, none, 2, 7], kind), 10, nexts)
+    assert (count, nexts.tolist()) == (3, [none, 2, 0])
 
 
 def test_the_type_of_ids_changes_exactly_where_minus_one_would_be_an_entry():

@@ -7,8 +7,8 @@ import numpy as np
 
 from retomaton_dist.automaton.automaton import Automaton
 from retomaton_dist.codec.named import columns_of
-from retomaton_dist.storage import automaton, columns
-from retomaton_dist.storage.automaton import AutomatonShape
+from retomaton_dist.storage import columns
+from retomaton_dist.storage.automaton import AUTOMATA, AutomatonShape
 from tests.conftest import ROOT
 
 ENTRIES = 400_000
@@ -48,7 +48,7 @@ def write(folder):
     for name, (kind, length) in columns_of(SHAPE).items():
         data = random.integers(0, 256, length * kind.itemsize, np.uint8).view(kind)
         listed[name] = columns.write_columns(folder / f"{name}.arrow", {name: data})
-    automaton.write_description(folder, SHAPE, listed)
+    AUTOMATA.describe(folder, SHAPE, listed)
     return sum(item.bytes for item in listed.values())
 
 

@@ -12,25 +12,29 @@ from tests.automaton.suffix_oracle import SlowSuffixes, before_of
 VOCABULARY = 4
 
 
-def documents_of(lead):
+def documents_of(unpredicted):
     """Documents with at least one entry each, of few tokens, so that much matches."""
     tokens = st.integers(0, VOCABULARY - 1)
-    return st.lists(st.lists(tokens, min_size=1 + lead, max_size=12), min_size=1, max_size=8)
+    return st.lists(st.lists(tokens, min_size=1 + unpredicted, max_size=12), min_size=1, max_size=8)
 
 
 @st.composite
 def cases(draw):
-    lead = draw(st.integers(0, 1))
+    unpredicted = draw(st.integers(0, 1))
     longest = draw(st.integers(1, 5))
     # A token that the corpus never has, and rows that begin shortly before.
     tokens = st.integers(0, VOCABULARY)
     rows = draw(st.lists(st.lists(tokens, max_size=longest), min_size=1, max_size=6))
     recent = [row + [-1] * (longest - len(row)) for row in rows]
-    return SlowSuffixes(draw(documents_of(lead)), longest, lead), recent, draw(st.integers(1, 9))
+    return (
+        SlowSuffixes(draw(documents_of(unpredicted)), longest, unpredicted),
+        recent,
+        draw(st.integers(1, 9)),
+    )
 
 
 def make(oracle):
-    return Suffixes.of(before_of(oracle.documents, oracle.lead), VOCABULARY, oracle.longest)
+    return Suffixes.of(before_of(oracle.documents, oracle.unpredicted), VOCABULARY, oracle.longest)
 
 
 @given(cases())

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from retomaton_dist.automaton.arrays import CANDIDATES_CAPPED
 from retomaton_dist.automaton.lanes import Lanes
 from retomaton_dist.automaton.sums import log_automaton
 from retomaton_dist.settings import PRESETS, WalkSettings
@@ -90,9 +91,9 @@ def test_every_step_equals_the_pseudo_code(chosen, settings, tau, document):
         check_probabilities(lanes, expected, made.corpus.values, settings.pointer_weight)
         capped["states"] += expected.states_capped
         capped["candidates"] += expected.candidates_capped
-    counters = lanes.counters()
-    assert counters.states_capped == capped["states"]
-    assert counters.candidates_capped == capped["candidates"]
+    states_capped, candidates_capped, _ = lanes.arrays.counters[0]
+    assert states_capped == capped["states"]
+    assert candidates_capped == capped["candidates"]
 
 
 def check_probabilities(lanes, expected, values, pointer_weight):
@@ -157,7 +158,7 @@ def test_the_preset_equations_is_the_papers_equations(chosen, k, tau):
         ):
             expected = weights.weights[weights.tokens == value].sum() / total
             assert p == pytest.approx(expected, abs=1e-5)
-    assert lanes.counters().candidates_capped == 0
+    assert lanes.arrays.counters[0, CANDIDATES_CAPPED] == 0
 
 
 def test_presets_are_what_their_names_say():
@@ -167,22 +168,3 @@ def test_presets_are_what_their_names_say():
     assert (sampled.follow, sampled.count, sampled.duplicates) == ("members", "states", "keep")
     assert PRESETS["reference"].follow == "scored"
     assert PRESETS["reference"].count == "entries"
-
-
-@given(automata, taus)
-def test_foss_counts_every_position_and_the_authors_foss_drops_the_tail(chosen, tau):
-    made, random = build(chosen)
-    settings = WalkSettings(k=4, max_knns=10)
-    lanes = Lanes(made.automaton, settings, [tau])
-    searches = []
-    for token, query, _, found in journey(made, random, settings.k, chosen["vocabulary"]):
-        ready = made.automaton.ready(query[None])
-        searches.append(bool(lanes.advance([token])[0]))
-        lanes.join(ready, made.automaton.neighbours(ready, found[None]))
-    counters = lanes.counters()
-    assert counters.foss == pytest.approx(1 - sum(searches) / STEPS)
-    last = max(i for i, searched in enumerate(searches) if searched)
-    before = searches[: last + 1]
-    assert counters.reference_foss == pytest.approx(1 - sum(before) / len(before))
-    if tau == math.inf:
-        assert counters.foss == 0.0

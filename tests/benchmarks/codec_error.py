@@ -19,8 +19,8 @@ from pathlib import Path
 
 import numpy as np
 
-from retomaton_dist.codec.pq import SAMPLE, choose_cells, choose_code_size
-from retomaton_dist.codec.pq_encoder import decode, encode, train
+from retomaton_dist.codec.codec import CodecSizes
+from retomaton_dist.codec.pq import SAMPLE, PqCodec, choose_cells, choose_code_size
 from retomaton_dist.storage.store import Store
 from tests.benchmarks.small_store import build_small
 
@@ -49,10 +49,11 @@ def report(name, exact, found):
 
 def measure(keys, drawn, given, code_size, cells):
     sample, pool, queries = (keys[np.sort(part)] for part in drawn)
+    codec, sizes = PqCodec(), CodecSizes(keys.shape[1], code_size, cells)
     start = time.perf_counter()
-    books = train(sample, cells, code_size, seed=1)
+    books = codec.train(sample, sizes, seed=1)
     trained = time.perf_counter()
-    coded = decode(encode(pool, books), books).astype(np.float64)
+    coded = codec.decode(codec.encode(pool, sizes, books), sizes, books).astype(np.float64)
     encoded = time.perf_counter()
     print(
         f"pq{code_size}, {cells:,} cells: trained in {trained - start:.0f} s, "

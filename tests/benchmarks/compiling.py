@@ -21,6 +21,7 @@ import pickle
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -42,6 +43,7 @@ from retomaton_dist.storage.records import Record
 from retomaton_dist.storage.store import Store, writing
 from tests.automaton.make import arrange
 from tests.benchmarks.memory import Peak, own_memory
+from tests.storage import make
 
 try:
     from scipy.sparse import csr_matrix
@@ -72,16 +74,16 @@ def build(path, entries):
         count = entries // MEMBERS
         numbers = random.integers(0, count, entries).astype(np.uint32)
         writer.begin("cluster/kmeans", {"algorithm": "kmeans"}, 1, {})
-        files = states.write_states(path, "kmeans", numbers)
+        files = make.write_states(path, "kmeans", numbers)
         sizes = np.bincount(numbers, minlength=count).astype(np.int64)
         files |= states.write_column(path, "kmeans", "sizes", sizes)
-        writer.finish_merged("cluster/kmeans", files, {"states": count})
+        writer.finish("cluster/kmeans", files, {"states": count}, merges=True)
         writer.begin("codec/pq", {}, 1, {})
-        writer.finish_merged("codec/pq", write_codes(path, entries, random), {})
+        writer.finish("codec/pq", write_codes(path, entries, random), {}, merges=True)
 
 
 def write_codes(path, entries, random):
-    folder = codec.folder_of(path, "pq")
+    folder = path / codec.FOLDER / "pq"
     listed = codes_of(path, entries)
     zeros = {name: np.zeros(length, kind) for name, (kind, length) in listed.books.items()}
     written = listed.write_books(zeros)
@@ -97,7 +99,7 @@ def write_codes(path, entries, random):
 def codes_of(path, entries):
     sizes = CodecSizes(WIDTH, CODE_SIZE, CELLS)
     rows, books = PqCodec().rows(sizes), PqCodec().books(sizes)
-    return CodecFiles(codec.folder_of(path, "pq"), entries, rows, books)
+    return CodecFiles(path / codec.FOLDER / "pq", entries, rows, books)
 
 
 def planned(path, unit_entries):
@@ -123,10 +125,15 @@ def do_units(writer, plan, workers):
     """Have threads do all units, round after round; the stage is not finished then."""
     writer.begin(plan.name, plan.config, len(plan.units), made_with(plan.gpu))
     plan.prepare()
-    recorder = Recorder(ticket_for(writer, plan), plan.worker())
-    with ThreadPoolExecutor(workers) as pool:
+    ticket, make, own = ticket_for(writer, plan), plan.worker(), threading.local()
+
+    def begin():
+        own.recorder = Recorder(ticket.keep, make, ticket.check)
+
+    with ThreadPoolExecutor(workers, initializer=begin) as pool:
         for numbers in plan.rounds:
-            list(pool.map(recorder.run, [(number, plan.units[number]) for number in numbers]))
+            units = [(number, plan.units[number]) for number in numbers]
+            list(pool.map(lambda unit: own.recorder.run(unit), units))
 
 
 def theirs(path, *_):

@@ -28,12 +28,17 @@ import torch
 from retomaton_dist.clustering.arrays import blocks_of
 from retomaton_dist.clustering.assign import finder
 from retomaton_dist.clustering.products import Blocking
+from retomaton_dist.clustering.recipe import Recipe
 from retomaton_dist.clustering.sums import digits_of, total_of
 from retomaton_dist.runtime.session import Session
 from retomaton_dist.settings import WorkerSettings
-from retomaton_dist.stages.kmeans_files import TrainingFiles
-from retomaton_dist.stages.kmeans_job import UNIT_ROWS, Trained, open_trained, training_files
-from retomaton_dist.stages.kmeans_recipe import Recipe
+from retomaton_dist.stages.kmeans_job import (
+    UNIT_ROWS,
+    Trained,
+    TrainingFiles,
+    open_trained,
+    training_files,
+)
 from retomaton_dist.stages.kmeans_training import train_centroids
 from retomaton_dist.storage.datastore import choose_chunk_entries
 from retomaton_dist.storage.guarded import GuardedReader

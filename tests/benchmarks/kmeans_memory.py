@@ -15,10 +15,10 @@ import numpy as np
 import torch
 
 from retomaton_dist.clustering.products import Blocking
+from retomaton_dist.clustering.recipe import Recipe
 from retomaton_dist.runtime.session import Session
 from retomaton_dist.settings import WorkerSettings
 from retomaton_dist.stages.kmeans_job import training_files
-from retomaton_dist.stages.kmeans_recipe import Recipe
 from retomaton_dist.stages.kmeans_training import train_centroids
 from retomaton_dist.storage.datastore import choose_chunk_entries
 from retomaton_dist.storage.guarded import GuardedReader

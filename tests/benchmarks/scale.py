@@ -22,7 +22,12 @@ import shutil
 import sys
 from pathlib import Path
 
-from retomaton_dist.settings import ClusterSettings, IndexSettings
+from retomaton_dist.settings import (
+    ClusterSettings,
+    CompileSettings,
+    IndexSettings,
+    SuffixSettings,
+)
 from retomaton_dist.storage.manifest import MANIFEST_NAME
 from retomaton_dist.storage.store import Store
 from tests.benchmarks.scale_rates import rates_of
@@ -39,6 +44,8 @@ LEFT_BY = {
     "suffix": "suffix/default",
     "statistics": "statistics",
 }
+# Stages that count the bytes that they read, maps included, and write.
+COUNTED = ("compile", "suffix")
 HEAD = (
     "stage", "time", "growth", "CPU", "read", "by calls", "written", "driver", "worker", "ray",
     "growth",
@@ -67,13 +74,13 @@ def commands(given, store):
     shown = ["--progress", "lines"]
     common = [*workers, *shown]
     made = ["--entries", given.entries, "--dimension", given.dimension, "--seed", given.seed]
-    chosen = {name: flags(given, name) for name in ("cluster", "index")}
+    chosen = {name: flags(given, name) for name in CHOICES}
     lines = {
         "store": [sys.executable, "-m", "tests.benchmarks.scale_store", store, *made, *common],
         "cluster": [*cli, "cluster", store, *chosen["cluster"], *common, *timeout],
         "index": [*cli, "index", store, *chosen["index"], *common, *timeout],
-        "compile": [*cli, "compile", store, *common, *timeout],
-        "suffix": [*cli, "suffix", store, *common, *timeout],
+        "compile": [*cli, "compile", store, *chosen["compile"], *common, *timeout],
+        "suffix": [*cli, "suffix", store, *chosen["suffix"], *common, *timeout],
         "statistics": [*cli, "statistics", store, *common, *timeout],
         "inspect": [*cli, "inspect", store],
         "verify": [*cli, "verify", store, *shown],
@@ -85,6 +92,8 @@ def commands(given, store):
 CHOICES = {
     "cluster": ("states", "sample", "iterations"),
     "index": ("factory", "shards", "recall_queries"),
+    "compile": ("unit_entries",),
+    "suffix": ("unit_entries",),
 }
 
 
@@ -173,6 +182,13 @@ def left_by(store, name):
     left = {"left": sizes}
     if name == "cluster":
         left["iterations"] = len(stages[LEFT_BY[name]].facts["iterations"])
+    if name in COUNTED:
+        done = stages[LEFT_BY[name]]
+        left["moved"] = {
+            "read": done.facts["bytes_read"],
+            "written": done.facts["bytes_written"],
+            "made": done.bytes,
+        }
     return left
 
 
@@ -203,6 +219,9 @@ def table(run, smaller):
             lines.append(f"| {' | '.join(row(name, run['stages'][name], before))} |")
     if "cluster" in run["stages"]:
         lines += ["", f"k-means took {run['stages']['cluster']['iterations']} iterations."]
+    for name in COUNTED:
+        if moved := run["stages"].get(name, {}).get("moved"):
+            lines += ["", f"`{name}` {described_moved(**moved)}"]
     if "walk" in run["stages"]:
         lines += ["", described_walk(run["stages"]["walk"]["walk"])]
     return "\n".join([*heading(run, smaller), "", *lines])
@@ -246,6 +265,11 @@ def size(count):
     return f"{count / 1e9:,.2f} GB" if count >= 1e8 else f"{count / 1e6:,.1f} MB"
 
 
+def described_moved(read, written, made):
+    times = (read + written) / made
+    return f"itself read {size(read)} and wrote {size(written)}: {times:.2f}x what it made."
+
+
 def described_walk(walked):
     return (
         f"Walk, per lane: restart {walked['restart_us']:,.0f} us, step {walked['step_us']:,.0f} us "
@@ -272,7 +296,10 @@ def parsed():
     parser.add_argument("--keep", action="store_true", help="do not remove the store at the end")
     parser.add_argument("--workers", type=int, help="as in the commands (default: theirs)")
     parser.add_argument("--unit-timeout", type=float, help="as in the commands (default: theirs)")
-    groups = {"cluster": ClusterSettings, "index": IndexSettings}
+    groups = {
+        "cluster": ClusterSettings, "index": IndexSettings,
+        "compile": CompileSettings, "suffix": SuffixSettings,
+    }  # fmt: skip
     for stage, names in CHOICES.items():
         fields = {item.name: item for item in dataclasses.fields(groups[stage])}
         for name in names:

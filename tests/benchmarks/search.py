@@ -22,9 +22,8 @@ import numpy as np
 import ray
 
 import retomaton_dist as rd
-from retomaton_dist.runtime.search_service import SearchService
 from retomaton_dist.runtime.session import Session
-from retomaton_dist.search.division import UNDIVIDED
+from retomaton_dist.search.factory import UNDIVIDED
 from retomaton_dist.search.layout import IndexFiles, Layout
 from retomaton_dist.search.library import faiss
 from retomaton_dist.settings import IndexSettings, WorkerSettings
@@ -32,7 +31,7 @@ from retomaton_dist.stages.index import plan_index
 from retomaton_dist.stages.runner import Recorder, run_stage, ticket_for
 from retomaton_dist.storage.store import Store, writing
 from tests.conftest import ROOT
-from tests.search.made import make_store
+from tests.search.made import make_store, serving
 
 BATCH, K, DIMENSION, PROBES = 256, 1024, 256, 32
 
@@ -84,7 +83,7 @@ def throughput(store, repeats):
     faiss.omp_set_num_threads(2)
     queries = made_keys(BATCH, seed=1).astype(np.float32)
     index, local = unsharded(store), store.searcher()
-    with SearchService.start(IndexFiles.open(store.store, "default")) as service:
+    with serving(IndexFiles.open(store.store, "default")) as service:
         seconds = interleaved(
             repeats,
             unsharded=lambda: index.search(queries, K),
@@ -107,7 +106,7 @@ def transport(tiny, local_seconds, repeats):
     the fastest of many repeats is not disturbed by other load.
     """
     queries, local = made_keys(BATCH, seed=1).astype(np.float32), tiny.searcher()
-    with SearchService.start(IndexFiles.open(tiny.store, "default")) as service:
+    with serving(IndexFiles.open(tiny.store, "default")) as service:
         seconds = interleaved(
             10 * repeats,
             local=lambda: local.search(queries, K),
@@ -141,7 +140,8 @@ def planned_index(path, settings, division=None):
         plan = replace(plan, recipe=replace(plan.recipe, division=division))
     with writing(path) as writer:
         writer.begin(plan.name, plan.config, len(plan.units), {})
-        yield plan, partial(Recorder, ticket_for(writer, plan), plan.worker())
+        ticket = ticket_for(writer, plan)
+        yield plan, partial(Recorder, ticket.keep, plan.worker(), ticket.check)
 
 
 def train(path, name, factory, session, division=None):

@@ -236,7 +236,7 @@ def write_corpus(path, tokens):
         writer.begin("tokenize", {}, 1, {})
         corpus.write_part(path, 0, documents)
         files = corpus.merge(path, 1) | corpus.write_sources(path, [source])
-        writer.finish_merged("tokenize", files, {"prefix": 0, "vocabulary": VOCABULARY})
+        writer.finish("tokenize", files, {"prefix": 0, "vocabulary": VOCABULARY}, merges=True)
 
 
 def stage(entries):

@@ -27,7 +27,7 @@ PASSED = PathOutcome("nearest states", "cpu", 0.0, 0.0, 0.1)
 GPU = GpuFacts("12.6", ("H100",), (80 << 30,), 1, (replace(PASSED, device="cuda:0"),))
 
 
-def node(name="a", gpu=None, late=0.0, expected_gpus=0, problem="", outcomes=(PASSED,), **facts):
+def node(name="a", gpu=None, offset=0.0, expected_gpus=0, problem="", outcomes=(PASSED,), **facts):
     """A check-up of a sound machine, but for what is named."""
     seen = replace(FACTS, **facts)
-    return NodeCheckup(name, seen, outcomes, gpu, late, expected_gpus, problem)
+    return NodeCheckup(name, seen, outcomes, gpu, offset, expected_gpus, problem)

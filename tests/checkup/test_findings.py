@@ -12,7 +12,7 @@ from tests.checkup.made import FACTS, GPU, PASSED, node
 
 
 def said(*checkups):
-    return [(finding.node, finding.said, finding.is_problem) for finding in find(checkups)]
+    return [(finding.node, finding.message, finding.is_problem) for finding in find(checkups)]
 
 
 def test_sound_machines_have_neither_problems_nor_notes():
@@ -68,7 +68,7 @@ def test_what_keeps_a_node_from_working_is_a_problem(spoiled, words):
 @pytest.mark.parametrize(
     ("odd", "words"),
     [
-        (node(late=-60.0), "its clock differs by -60 s"),
+        (node(offset=-60.0), "its clock differs by -60 s"),
         (node(memory_free=1 << 30), "1.1 GB of memory are free"),
         (node(folder=FolderSeen(free=1 << 20)), "0.0 GB of disk are free"),
         (node(open_files=256), "ulimit -n"),
@@ -88,7 +88,11 @@ def test_a_node_that_did_not_answer_spoils_no_comparison():
 
 
 def test_the_page_names_every_node_what_it_has_and_what_was_found():
-    checkups = [node("a"), node("b", gpu=GPU, expected_gpus=1, late=60.0), node("c", faiss=())]
+    checkups = [
+        node("a"),
+        node("b", gpu=GPU, expected_gpus=1, offset=60.0),
+        node("c", faiss=()),
+    ]
     page = as_text(checkups, find(checkups))
     assert "H100, 85.9 GB (torch for CUDA 12.6, FAISS sees 1)" in page
     assert "seen, writable, locks hold, 107.4 GB free" in page

@@ -58,5 +58,5 @@ def test_a_cluster_is_examined_node_by_node(tmp_path):
     assert checkup.problem == ""
     assert checkup.facts.folder.problem == ""
     assert all(outcome.passed for outcome in checkup.outcomes)
-    assert abs(checkup.late) < 60
+    assert abs(checkup.clock_offset) < 60
     assert list(tmp_path.iterdir()) == []

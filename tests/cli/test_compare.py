@@ -2,7 +2,7 @@
 
 import pytest
 
-from retomaton_dist.cli.compare import as_text
+from retomaton_dist.cli.using import compared_as_text
 from tests.cli.checks import check_refused
 from tests.evaluation.evaluated import evaluate_here, write_texts
 
@@ -21,7 +21,7 @@ def test_every_point_stands_beside_the_one_of_its_method_nearest_in_foss():
         row("retomaton", 0.4, 9.0, "kmeans"),
         row("retomaton", 0.5, 7.0, "none"),
     ]
-    lines = [line.split() for line in as_text(first, second).splitlines()[1:]]
+    lines = [line.split() for line in compared_as_text(first, second).splitlines()[1:]]
     assert lines == [
         ["lm", "1.000", "1.000", "20.00", "20.00", "+0.00%"],
         ["retomaton", "kmeans", "0.500", "0.400", "10.00", "9.00", "-10.00%"],
@@ -29,7 +29,9 @@ def test_every_point_stands_beside_the_one_of_its_method_nearest_in_foss():
 
 
 def test_other_states_are_compared_where_there_are_no_same_ones():
-    shown = as_text([row("retomaton", 0.5, 10.0, "fine")], [row("retomaton", 0.5, 5.0, "coarse")])
+    shown = compared_as_text(
+        [row("retomaton", 0.5, 10.0, "fine")], [row("retomaton", 0.5, 5.0, "coarse")]
+    )
     assert shown.splitlines()[1].startswith("  retomaton  coarse / fine ")
 
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import retomaton_dist as rd
-from retomaton_dist.settings import PRESETS, EvaluateSettings
-from retomaton_dist.settings.parsing import walk_settings
+from retomaton_dist.settings import PRESETS, EvaluateSettings, WalkSettings
+from retomaton_dist.settings.parsing import make_groups
 from retomaton_dist.storage import columns
 from retomaton_dist.storage.store import writing
 from tests.cli.checks import Unchanged, check_refused
@@ -90,11 +90,14 @@ def test_report_makes_the_same_results_again(command, finished, tmp_path):
 
 
 def test_the_walk_is_the_presets_but_for_what_is_given():
-    chosen = EvaluateSettings(text=("x",))
-    assert walk_settings(chosen.preset) == PRESETS["reference"]
-    found = walk_settings(chosen.preset, {"k": 5, "follow": "members"}, {"k": 6})
+    def walk(given, **table):
+        kinds = EvaluateSettings, WalkSettings
+        return make_groups(kinds, {"text": "x", **given}, {"walk": table})[1]
+
+    assert walk({}) == PRESETS["reference"]
+    found = walk({"k": 6}, k=5, follow="members")
     assert (found.k, found.follow, found.count) == (6, "members", "entries")
-    assert walk_settings("equations") == PRESETS["equations"]
+    assert walk({"preset": "equations"}) == PRESETS["equations"]
 
 
 def test_text_without_a_token(refused, tmp_path):

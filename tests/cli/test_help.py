@@ -7,9 +7,8 @@ import tomllib
 import pytest
 
 from retomaton_dist.cli.main import COMMANDS
-from retomaton_dist.settings import PRESETS, EvaluateSettings
+from retomaton_dist.settings import GROUPS, PRESETS, EvaluateSettings
 from retomaton_dist.settings.option import flag_of
-from retomaton_dist.settings.parsing import GROUPS
 from tests.conftest import ROOT, run_command, run_python
 
 HEAVY = ("dask", "faiss", "numba", "pyarrow", "ray", "torch", "transformers", "zarr")
@@ -52,8 +51,20 @@ from retomaton_dist.cli import main
 for line in (["eval", "no.store", "--text", "a"], ["generate", "no.store", "--prompt", "a"],
              ["score", "{small_store.path}", "--text", "/no/where"],
              ["calibrate", "{small_store.path}", "--on", "/no/where"],
-             ["generate", "{small_store.path}", "--prompts", "/no/where"]):
+             ["generate", "{small_store.path}", "--prompts", "/no/where"],
+             ["cluster", "no.store"], ["serve-index", "no.store"],
+             ["build", "a.store", "--corpus", "/no/where", "--model", "m"]):
     assert main(line) == 2
+"""
+    assert heavy_after(code) == "[]"
+
+
+def test_a_method_that_there_is_not_is_refused_as_fast(small_store, small_corpus):
+    code = f"""
+from retomaton_dist.cli import main
+for name, flag in (("eval", "--methods"), ("score", "--method")):
+    assert main([name, "{small_store.path}", "--text", "{small_corpus}", flag, "nope"]) == 2
+assert main(["generate", "{small_store.path}", "--prompt", "a", "--method", "nope"]) == 2
 """
     assert heavy_after(code) == "[]"
 

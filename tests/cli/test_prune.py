@@ -3,6 +3,7 @@
 import pytest
 
 from retomaton_dist.storage import lock
+from retomaton_dist.storage.files import FileDigest
 from retomaton_dist.storage.store import Store, writing
 from retomaton_dist.storage.verify import verify
 from tests.cli.checks import Unchanged, check_refused
@@ -39,6 +40,18 @@ def test_what_others_need_stays_and_goes_after_them(store, command):
         "states 'kmeans' deleted",
     ]
     check_sound(store, "tokenize", "extract")
+
+
+def test_whatever_is_made_from_others_goes_before_them(tmp_path, command):
+    store, digest = tmp_path / "a.store", {}
+    with writing(store) as writer:
+        for name in ("index/default", "cluster/greedy"):
+            writer.begin(name, {"made from": digest}, 0, {})
+            files = {name: FileDigest("made up", 1)}
+            digest = writer.finish(name, files, {"states": 1, "entries": 1}).digest
+    both = command("prune", store, "--index", "default", "--states", "greedy")
+    assert both.stdout.splitlines()[0].startswith("states 'greedy' deleted")
+    assert both.returncode == 0
 
 
 def test_a_codec_goes_with_the_last_automaton_that_has_it(store, command):

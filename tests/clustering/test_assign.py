@@ -9,8 +9,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retomaton_dist.clustering.assign import find_among_all, find_in_cells
-from retomaton_dist.clustering.cells import Cells
+from retomaton_dist.clustering.assign import Cells, find_among_all, find_in_cells
 from retomaton_dist.clustering.products import Blocking
 from retomaton_dist.errors import BadInput
 from tests.clustering.data import (

@@ -1,4 +1,4 @@
-"""Rows in the order of their nearest cells: each at one place, whoever puts it there."""
+"""Rows in the order of their nearest cells, each at one place; how many states a cell gets."""
 
 import numpy as np
 import pytest
@@ -7,17 +7,23 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from retomaton_dist.clustering.cell_order import (
+    SPLIT_WORK,
+    apportion,
     count_rows,
     group_cells,
     limited,
+    masses_of,
     places_of_units,
     runs_of,
+    split_rows,
     weigh,
 )
 from retomaton_dist.clustering.products import Blocking
+from retomaton_dist.clustering.recipe import ROWS_PER_STATE, SPLIT_ITERATIONS
 from tests.clustering.data import DIVISIONS, clouds, divided
 
 CELLS = 6
+MASSES = st.lists(st.integers(0, 10**9), min_size=1, max_size=40).filter(any)
 NEAR = arrays(np.int32, st.tuples(st.integers(1, 80), st.just(2)), elements=st.integers(0, 5))
 
 
@@ -73,3 +79,38 @@ def test_groups_of_cells_are_whole_and_no_larger_than_asked(sizes, most):
         assert last - first == 1 or sum(sizes[first:last]) <= most
     for first, last in groups[:-1]:
         assert sum(sizes[first : last + 1]) > most
+
+
+@given(MASSES, st.integers(0, 10**6))
+def test_states_are_apportioned_by_mass(masses, more):
+    masses = np.array(masses)
+    cells = np.count_nonzero(masses)
+    shares = apportion(masses, cells + more)
+    assert shares.sum() == cells + more
+    exact = (masses > 0) + more * (masses / masses.sum())
+    assert np.all(np.abs(shares - exact) < 1.001)
+    assert np.all((shares > 0) == (masses > 0))
+    assert np.all(np.diff(shares[np.argsort(masses, kind="stable")]) >= -1)
+
+
+@given(st.lists(st.floats(0, 1e30), min_size=1, max_size=40))
+def test_masses_are_weights_in_proportion_and_every_cell_with_rows_has_some(weights):
+    weights = np.array(weights)
+    rows = np.arange(len(weights)) % 3
+    masses = masses_of(np.where(rows > 0, weights, 0), rows)
+    assert np.all((masses > 0) == (rows > 0))
+    total = weights[rows > 0].sum()
+    expected = weights[rows > 0] / (total or 1) * masses.sum()
+    assert masses[rows > 0] == pytest.approx(expected, rel=1e-6, abs=50)
+
+
+def test_equal_remainders_go_to_the_lower_cell():
+    assert apportion(np.array([5, 5, 5]), 5).tolist() == [2, 2, 1]
+
+
+@given(st.integers(1, 10**5), st.integers(1, 4096))
+def test_a_cell_is_split_from_no_more_rows_than_a_moment_allows(states, dimension):
+    rows = split_rows(states, dimension)
+    assert 4 * states <= rows <= ROWS_PER_STATE * states
+    work = rows * states * dimension * SPLIT_ITERATIONS
+    assert rows == 4 * states or work <= SPLIT_WORK

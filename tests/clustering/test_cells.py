@@ -4,8 +4,13 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retomaton_dist.clustering.assign import find_in_cells, find_in_seen_cells
-from retomaton_dist.clustering.cells import Cells, CellSlabs, cell_finder
+from retomaton_dist.clustering.assign import (
+    Cells,
+    CellSlabs,
+    cell_finder,
+    find_in_cells,
+    find_in_seen_cells,
+)
 from retomaton_dist.clustering.products import Blocking
 from tests.clustering.data import clouds, crowds, grids, squared_distances
 

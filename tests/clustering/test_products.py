@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 
 from retomaton_dist.clustering.products import (
     Blocking,
+    ProductScratch,
     begin,
     contend,
     fold_here,
     fold_lowest,
     load_block,
     load_slabs,
-    scratch_on,
     settled,
 )
 from retomaton_dist.errors import BadInput
@@ -37,7 +37,7 @@ def found_by(fold, rows, centroids, count, slab_states=16):
 
 
 def begun(rows, count, fold=fold_here):
-    return replace(begin(load_block(rows, "cpu"), count, scratch_on("cpu")), fold=fold)
+    return replace(begin(load_block(rows, "cpu"), count, ProductScratch("cpu")), fold=fold)
 
 
 @given(rows_and_centroids(), st.integers(1, 5))

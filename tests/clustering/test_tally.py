@@ -7,9 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from retomaton_dist.clustering.assign import Nearest
-from retomaton_dist.clustering.sums import UNIT
-from retomaton_dist.clustering.tally import (
-    Norms,
+from retomaton_dist.clustering.sums import (
+    UNIT,
     add_tally,
     empty_range,
     norms_of,
@@ -53,9 +52,9 @@ def test_a_range_of_states_is_what_its_members_add_up_to(case, cuts, one, other,
     for state in range(first, last):
         members, place = states == state, state - first
         exact = [math.fsum(column) for column in keys[members].astype(float).T]
-        np.testing.assert_array_equal(total.sums.keys[place] * UNIT, exact)
+        np.testing.assert_array_equal(total.keys[place] * UNIT, exact)
         largest = np.abs(keys[members].astype(float)).max(axis=1, initial=0)
-        assert total.sums.magnitudes[place] == np.sum(np.floor(largest) + 1)
+        assert total.magnitudes[place] == np.sum(np.floor(largest) + 1)
         assert total.counts[place] == members.sum()
         assert total.spreads[place] == math.fsum(distances[members]) / STEP
 
@@ -86,6 +85,6 @@ def test_only_states_with_members_are_listed():
 
 def test_the_spread_unit_is_a_millionth_of_the_mean_square_of_what_there_is():
     centroids = np.array([[3, 4], [np.nan, np.nan], [1, 2]], np.float32)
-    assert norms_of(centroids) == Norms(2, 30.0)
-    assert spread_unit(norms_of(centroids)) == 15 / 2**20
-    assert spread_unit(Norms(3, 0.0)) == 1.0
+    assert norms_of(centroids) == (2, 30.0)
+    assert spread_unit(2, 30.0) == 15 / 2**20
+    assert spread_unit(3, 0.0) == 1.0

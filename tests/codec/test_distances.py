@@ -102,7 +102,7 @@ def test_subnormal_and_extreme_keys_keep_their_distance():
 
 def test_queries_of_the_wrong_width_or_with_nan_are_refused():
     codec, _, _ = sample(0, "pq")
-    with pytest.raises(BadInput, match="keys have 6 numbers"):
+    with pytest.raises(BadInput, match=r"not \[n, 6\] as the keys"):
         codec.ready(np.zeros((1, 7)), ONE)
-    with pytest.raises(BadInput, match="query 1 holds NaN"):
+    with pytest.raises(BadInput, match="query 1 is NaN or infinite"):
         codec.ready([[0.0] * 6, [math.nan] * 6], ONE)

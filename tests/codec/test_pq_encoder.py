@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from retomaton_dist.codec.pq import choose_cells, choose_code_size
-from retomaton_dist.codec.pq_encoder import decode, encode, train
+from retomaton_dist.codec.codec import CodecSizes
+from retomaton_dist.codec.pq import PqCodec, choose_cells, choose_code_size
 from retomaton_dist.errors import BadInput
 
 
@@ -16,12 +16,12 @@ def test_codes_are_the_same_every_time_and_close_to_the_keys(seed, code_size):
     random = np.random.default_rng(seed)
     centres = random.normal(size=(5, 8)) * 4
     keys = (centres[random.integers(0, 5, 600)] + random.normal(size=(600, 8))).astype(np.float16)
-    books = train(keys, 4, code_size)
-    again = train(keys, 4, code_size)
-    assert np.array_equal(books.codebooks, again.codebooks)
-    made = encode(keys, books)
-    assert np.array_equal(made.codes, encode(keys, again).codes)
-    lost = ((decode(made, books) - keys.astype(np.float64)) ** 2).sum()
+    codec, sizes = PqCodec(), CodecSizes(8, code_size, cells=4)
+    books, again = (codec.train(keys, sizes, seed=0) for _ in range(2))
+    assert np.array_equal(books["codebooks"], again["codebooks"])
+    made = codec.encode(keys, sizes, books)
+    assert np.array_equal(made["codes"], codec.encode(keys, sizes, again)["codes"])
+    lost = ((codec.decode(made, sizes, books) - keys.astype(np.float64)) ** 2).sum()
     spread = ((keys - keys.mean(axis=0, dtype=np.float64)) ** 2).sum()
     assert lost < {1: 0.2, 2: 0.1, 8: 0.01}[code_size] * spread
 

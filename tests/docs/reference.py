@@ -15,13 +15,14 @@ from typing import Any
 
 import retomaton_dist as rd
 from retomaton_dist.api.store import Documents, Entry
-from retomaton_dist.cli.command import Command, CommandParser, Parser, add_command
+from retomaton_dist.cli.command import DEFAULTS, Command, CommandParser, Parser, add_command
 from retomaton_dist.cli.main import GROUPED
 from retomaton_dist.engine.token_scores import TokenScores
 from retomaton_dist.generation.decoding import Effort
 from retomaton_dist.generation.generate import Generated
+from retomaton_dist.settings import GROUPS
 from retomaton_dist.settings.option import flag_of
-from retomaton_dist.settings.parsing import GROUPS, help_of, is_required, type_of
+from retomaton_dist.settings.parsing import type_of
 from retomaton_dist.storage.corpus import Document
 from retomaton_dist.storage.states import States
 from tests.conftest import ROOT
@@ -67,7 +68,7 @@ def commands_page() -> Iterator[str]:
         yield from table("argument | meaning", own_arguments(command))
         for name in command.groups:
             flags = ", ".join(f"`--{flag_of(field)}`" for field in dataclasses.fields(GROUPS[name]))
-            own = command.defaults.get(name, {}).items()
+            own = DEFAULTS.get(name, {}).items()
             yield f"- {group_link(name)}: {flags}" + "".join(
                 f"; `{key.replace('_', '-')}` is {value} by default" for key, value in own
             )
@@ -101,7 +102,7 @@ def settings_page() -> Iterator[str]:
     for name, group in GROUPS.items():
         yield f"\n## {name}\n\n{inspect.getdoc(group)}\n"
         rows = [
-            (f"`{flag_of(field)}`", kind_of(field), default_of(field), help_of(field))
+            (f"`{flag_of(field)}`", kind_of(field), default_of(field), str(field.metadata["help"]))
             for field in dataclasses.fields(group)
         ]
         yield from table("setting | is | default | meaning", rows)
@@ -119,7 +120,7 @@ def kind_of(field: "dataclasses.Field[Any]") -> str:
 
 def default_of(field: "dataclasses.Field[Any]") -> str:
     """A setting's default, as help shows it."""
-    if is_required(field):
+    if field.metadata.get("required"):
         return "(needed)"
     default = "auto" if field.default is None else number(field.default)
     return str(field.metadata.get("shown") or default)

@@ -80,7 +80,7 @@ def test_what_was_seen_is_said(estimate):
     text = estimate.as_text()
     assert "would hold about " in text
     assert "from about 1," in text
-    share = f"{estimate.extraction.counted.share:.1%}"
+    share = f"{estimate.counted.share:.1%}"
     assert f"measured: tokenizing {share} of the corpus, and the model on 64 tokens" in text
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import retomaton_dist as rd
-from retomaton_dist.dry_run.plan import HEAD
+from retomaton_dist.dry_run.plan import DAY, HEAD, WEEK
 from retomaton_dist.dry_run.rates import MEASURED, read_rates, widened
 from retomaton_dist.errors import BadInput
 from retomaton_dist.lm.outline import body_parameters, load_config
@@ -17,7 +17,6 @@ from retomaton_dist.settings import ClusterSettings, ModelSettings
 from retomaton_dist.stages.cost import Work
 from retomaton_dist.stages.extract import choose_shape
 from retomaton_dist.stages.kmeans import Kmeans
-from retomaton_dist.stages.kmeans_recipe import KmeansSizes
 from tests.benchmarks.scale_rates import RATE_OF, compared, estimated, rates_of
 from tests.cli.checks import check_refused
 from tests.conftest import TINY_DIMENSION
@@ -75,12 +74,6 @@ def test_k_means_reads_each_row_some_five_times_however_many_states_there_are():
         assert Kmeans().estimate(settings, work).passes == pytest.approx(5.1875)
 
 
-def test_a_row_is_compared_with_few_states_where_there_are_many():
-    assert KmeansSizes(256, 1, 1, plain=True).per_row == 256
-    assert KmeansSizes(10_000, 1, 1, plain=False).per_row == 500
-    assert KmeansSizes(10**6, 1, 1, plain=False).per_row == 1100
-
-
 def test_memory_of_a_worker_does_not_grow_with_the_entries():
     small, large = (rd.plan(tokens=tokens, dimension=64, **CLUSTER) for tokens in (1e8, 1e9))
     for before, now in zip(small.stages, large.stages, strict=True):
@@ -98,6 +91,29 @@ def test_a_plan_says_what_every_stage_takes(command, tiny_model, tokens):
     assert tuple(columns.split()) == HEAD
     stages = ["tokenize", "extract", "cluster", "index", "compile", "compile", "suffix"]
     assert [row.split()[0] for row in rows[:10]] == [*stages, "ngram", "statistics", "in"]
+
+
+def test_no_stage_of_a_trillion_tokens_takes_a_week_on_64_large_nodes():
+    plan = rd.plan(
+        tokens=1e12, dimension=1024, parameters=3e8, nodes=64, cores=64, gpus=8,
+        cluster={"states": 10**6, "sample": 10**8}, index={"factory": "IVF32768,PQ64"},
+    )  # fmt: skip
+    longest = max(plan.stages, key=plan.seconds_of)
+    assert plan.seconds_of(longest) < WEEK, longest.stage
+    for stage in plan.stages:
+        if stage.stage in ("compile", "suffix"):
+            assert plan.seconds_of(stage) < 0.5 * DAY
+
+
+@pytest.mark.parametrize("stage", ["compile", "suffix"])
+def test_bytes_grow_with_the_entries_and_not_with_the_number_of_units(stage):
+    def moved(tokens, unit):
+        tables = {stage: {"unit_entries": unit}}
+        plan = rd.plan(tokens=tokens, dimension=64, nodes=4, cores=16, **tables)
+        return sum(plan.network(made) for made in plan.stages if made.stage == stage)
+
+    assert moved(1e9, 1 << 18) == pytest.approx(moved(1e9, 1 << 21), rel=0.01)
+    assert moved(4e9, 1 << 21) == pytest.approx(4 * moved(1e9, 1 << 21), rel=0.01)
 
 
 def test_what_is_too_much_is_warned_of_in_a_line_each():

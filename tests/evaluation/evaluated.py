@@ -6,7 +6,7 @@ import retomaton_dist as rd
 from retomaton_dist.evaluation.results import AS_CALIBRATED, Evaluation, measure_evaluation
 from retomaton_dist.evaluation.run import run_evaluation
 from retomaton_dist.settings import EvaluateSettings, WalkSettings, WorkerSettings
-from retomaton_dist.settings.parsing import split_keywords, walk_settings
+from retomaton_dist.settings.parsing import split_keywords
 from retomaton_dist.storage.store import Store
 from tests.conftest import TEXT
 
@@ -50,7 +50,6 @@ def measure_here(store, out, texts, **changed):
     named = {**SETTINGS, **texts, **changed, "workers": 0, "out": str(out)}
     groups = (EvaluateSettings, WalkSettings, WorkerSettings)
     settings, walk, workers = split_keywords(groups, named)
-    walk = walk_settings(settings.preset, {name: named[name] for name in vars(walk) & named.keys()})
     return measured(run_evaluation(store, settings, walk, workers))
 
 

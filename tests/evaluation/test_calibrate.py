@@ -6,7 +6,7 @@ import shutil
 import pytest
 
 import retomaton_dist as rd
-from retomaton_dist.calibration.calibration import Calibration, calibration_names
+from retomaton_dist.calibration.calibration import Calibration
 from retomaton_dist.errors import BadInput, StageMissing
 from retomaton_dist.storage.errors import ConfigMismatch, DamagedStore
 from retomaton_dist.storage.store import Store
@@ -87,7 +87,7 @@ def test_other_settings_need_another_name_and_the_newest_is_taken(store, texts, 
         calibrate(store, texts, methods="lm", target_foss="0.4,0.1")
     copy = shutil.copytree(store, tmp_path / "copy.store")
     calibrate(copy, texts, methods="lm,retomaton", name="plain")
-    assert calibration_names(Store.open(copy)) == ["default", "plain"]
+    assert Store.open(copy).finished("calibrate") == ["default", "plain"]
     assert rd.load(copy, method="retomaton").calibration == "plain"
     with pytest.raises(BadInput, match=r"'plain' has nothing for retomaton\+lambda, only for lm"):
         rd.load(copy, method="retomaton+lambda")
@@ -108,7 +108,7 @@ def test_pruned_it_is_gone_and_its_name_is_free(store, texts, command, tmp_path)
     checked = verify(Store.open(copy))
     assert (checked.findings, checked.leftovers) == ([], [])
     calibrate(copy, texts, methods="lm,retomaton")
-    assert calibration_names(Store.open(copy)) == ["default"]
+    assert Store.open(copy).finished("calibrate") == ["default"]
 
 
 def test_an_evaluation_with_it_is_one_that_calibrates_on_its_text(store, texts, tmp_path):
@@ -134,7 +134,7 @@ def test_an_evaluation_makes_it_if_it_is_not_there(walkable_store, texts, tmp_pa
     copy = walkable_store.copy(tmp_path).path
     chosen = {"calibration": "mine", "calibrate_on": texts["calibrate_on"], "methods": "retomaton"}
     evaluate(copy, texts, tmp_path / "out", **chosen)
-    assert calibration_names(Store.open(copy)) == ["mine"]
+    assert Store.open(copy).finished("calibrate") == ["mine"]
 
 
 @pytest.mark.parametrize(

@@ -134,11 +134,11 @@ def test_the_lm_alone_has_no_sources(store):
         (["--prompt", "a", "--prompts", "b"], "give --prompt TEXT, or --prompts FILE"),
         (["--prompt", " "], "--prompt is empty"),
         (["--prompts", "nowhere.txt"], "cannot read --prompts nowhere.txt"),
-        (["other.store", "--prompt", "a"], "name one store"),
+        (["other.store", "--prompt", "a"], "give --prompt TEXT, or --prompts FILE"),
         (["--prompt", "a", "--num-beams", 2, "--draft", 3], "beams are not drafted"),
         (["--prompt", "a", "--top-p", 2], "--top-p 2"),
         (["--prompt", "a", "--max-new-tokens", 0], "--max-new-tokens 0"),
-        (["--prompt", "a", "--method", "best"], "method 'best': choose from lm"),
+        (["--prompt", "a", "--method", "best"], "--method best: choose from lm"),
         (["--prompt", "a", "--tau", 0.5], "--tau 0.5"),
         (["--prompt", "a", "--foss", 1.5], "--foss 1.5"),
         (["--prompt", "a", "--method", "retomaton+pw"], "no calibration"),
@@ -191,3 +191,10 @@ def test_what_would_fill_the_memory_is_refused_at_once(command, flag, value, sai
 def test_python_has_the_same_bounds(lm):
     with pytest.raises(BadInput, match="max_new_tokens = 99999999999: must be 1 to 1,048,576"):
         lm.generate("the law", max_new_tokens=99999999999)
+
+
+def test_a_keyword_that_python_does_not_take_is_refused_with_the_nearest(lm):
+    with pytest.raises(BadInput, match="'max_length'; did you mean 'max_new_tokens'"):
+        lm.generate("the law", max_length=50)
+    with pytest.raises(BadInput, match="score: unknown argument 'text'; did you mean 'texts'"):
+        lm.score("the law", text=1)

@@ -119,7 +119,7 @@ def test_what_is_scored_of_a_prompt_is_what_scoring_says(lm, lines):
         if not request.score_prompt:
             continue
         for text in Decoding(lm.generator, 2).run([request]):
-            lead = lm.generator.lead
+            lead = lm.generator.unpredicted
             whole = [*request.prompt[:lead], *text.scores.tokens]
             assert whole[: len(request.prompt)] == request.prompt.tolist()
             if len(whole) > lead:
@@ -132,7 +132,7 @@ def test_alternatives_are_the_likeliest_tokens_and_the_chosen_one(lm, lines):
     ending = Ending(6, (), (), lm.tokenizer.decode)
     asked = TextRequest(0, prompt, ending, SamplingParams(), score_prompt=True, alternatives=2)
     (text,) = Decoding(lm.generator, 1).run([asked])
-    assert len(text.alternatives) == len(text.scores.tokens) == 15 - lm.generator.lead
+    assert len(text.alternatives) == len(text.scores.tokens) == 15 - lm.generator.unpredicted
     for token, log_p, listed in zip(
         text.scores.tokens.tolist(), text.scores.log_p.tolist(), text.alternatives, strict=True
     ):

@@ -130,7 +130,7 @@ def test_tokens_score_as_their_text_and_texts_alone_as_together(calibrated):
 @pytest.mark.parametrize(
     ("chosen", "said"),
     [
-        ({"method": "retomaten"}, "method 'retomaten': choose from lm, knnlm"),
+        ({"method": "retomaten"}, "--method retomaten: choose from lm, knnlm"),
         ({"tau": 0.5}, "--tau 0.5: at least 1"),
         ({"tau": 2, "foss": 0.2}, "give --tau or --foss, not both"),
         ({"foss": 1.5}, "--foss 1.5: must be at least 0, at most 1"),

@@ -14,6 +14,7 @@ from retomaton_dist.checkup.models import model_tests
 from retomaton_dist.checkup.paths import run_self_test
 from tests.conftest import contents, run_command
 from tests.evaluation.evaluated import by_point, evaluate_here, write_texts
+from tests.search.made import serving
 
 pytestmark = pytest.mark.gpu
 
@@ -67,18 +68,15 @@ def test_states_do_not_depend_on_the_device(small_store, tmp_path):
 
 @pytest.mark.usefixtures("needs_faiss_gpu", "ray_local")
 def test_an_index_that_gpus_serve_finds_what_this_process_finds(walkable_store):
-    from retomaton_dist.runtime.search_service import Place, SearchService
+    from retomaton_dist.runtime.cluster import Crew
     from retomaton_dist.search.layout import IndexFiles
     from retomaton_dist.storage.store import Store
 
     opened = IndexFiles.open(Store.open(walkable_store.path), "default")
     store = rd.open(walkable_store.path)
     queries = store.rows(range(0, 200, 10)).astype(np.float32)
-    service = SearchService.start(opened, place=Place(gpu=True))
-    try:
+    with serving(opened, Crew(len(opened.layout.spans), 0.0, 1.0, 1)) as service:
         distances, _ = service.search(queries, 32)
-    finally:
-        service.close()
     expected, _ = store.searcher().search(queries, 32)
     assert distances == pytest.approx(expected, rel=1e-3, abs=1e-3)
 

@@ -77,8 +77,8 @@ def test_a_job_that_is_left_alone_is_listed_and_can_be_followed_to_its_exit_code
     assert followed.returncode == 2
     assert "/no/such/file.txt: no such file" in followed.stdout
     assert followed.stderr == (f"retomaton submit: {job} failed: exit code 2; its log says why\n")
-    (listed,) = [row for row in submit("list").stdout.splitlines() if row.startswith(job)]
-    assert re.search(r"FAILED +2 .*jobs.evaluate_perplexity", listed)
+    (listed,) = [row for row in submit("list").stdout.splitlines() if job in row]
+    assert re.search(r"FAILED +2 .*retomaton_dist.cli eval", listed)
 
 
 def test_a_job_that_the_cluster_does_not_have_is_named(submit):

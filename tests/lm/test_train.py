@@ -16,8 +16,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from retomaton_dist.errors import BadInput, DamagedStore, ModelError
 from retomaton_dist.lm.identity import identify
 from retomaton_dist.lm.model import LanguageModel
-from retomaton_dist.lm.train import fraction_done, learning_rate, train
-from retomaton_dist.lm.train_start import blocks_of, hold_out
+from retomaton_dist.lm.train import blocks_of, fraction_done, hold_out, learning_rate, train
 from retomaton_dist.settings import ModelSettings, TrainSettings
 from tests.lm.tiny import byte_level_tokenizer, save_model, spec_of
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from retomaton_dist.errors import CorpusError
 from retomaton_dist.lm.tokenizer import wrap
-from retomaton_dist.lm.train_start import batch_of, blocks_of, hold_out
+from retomaton_dist.lm.train import batch_of, blocks_of, hold_out
 from tests.lm.tiny import byte_level_tokenizer
 
 documents = st.lists(st.text(min_size=1, max_size=20), min_size=2, max_size=30)

@@ -19,8 +19,8 @@ documents = st.lists(
 
 def in_memory(listed, prefix):
     """A corpus of these documents; without a prefix their first tokens have no entry."""
-    lead = 0 if prefix is not None else 1
-    lengths = np.array([len(tokens) - lead for tokens in listed])
+    unpredicted = 0 if prefix is not None else 1
+    lengths = np.array([len(tokens) - unpredicted for tokens in listed])
     made = Corpus("nowhere", prefix, VOCABULARY)
     made.__dict__["tokens"] = np.concatenate([np.array(tokens, np.int32) for tokens in listed])
     made.__dict__["lengths"] = lengths

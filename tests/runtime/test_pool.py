@@ -56,7 +56,7 @@ def done(seat):
     """Whether all that an actor was given is done; one that is starting was given nothing."""
     import ray
 
-    given = [reference for reference, _ in seat.given]
+    given = [task.answer for task in seat.tasks]
     return not given or len(ray.wait(given, num_returns=len(given), timeout=0)[0]) == len(given)
 
 
@@ -148,7 +148,7 @@ def test_no_more_actors_than_units_are_started_and_each_gets_one(tmp_path):
 def test_work_in_flight_is_bounded_and_ends_when_the_caller_stops_asking(tmp_path):
     with pool_of(partial(workers.Doubler, tmp_path), crew(2)) as pool:
         next(pool.run(range(50)))
-        given = sum(len(seat.given) for seat in pool.seats)
+        given = sum(len(seat.tasks) for seat in pool.seats)
         assert 0 < given <= 2 * IN_FLIGHT
         assert len(pool.waiting) >= 50 - 1 - 2 * IN_FLIGHT
     wait_for(lambda: none_alive(pids(tmp_path)), "the actors' end")
@@ -186,8 +186,7 @@ def test_a_result_that_is_lost_after_it_was_made_is_made_again(ray_local, tmp_pa
         found = [next(run)]
         (seat,) = pool.seats
         wait_for(lambda: done(seat), "the units in flight")
-        _, unit = seat.given[0]
-        seat.given[0] = lost, unit
+        seat.tasks[0] = seat.tasks[0]._replace(answer=lost)
         found += run
     assert sorted(found) == [(0, 0), (1, 2), (2, 4), (3, 6)]
 

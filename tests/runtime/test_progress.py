@@ -82,6 +82,17 @@ def test_items_are_counted_as_they_are_done(capsys):
     ]  # fmt: skip
 
 
+def test_an_item_may_say_how_far_it_has_come(capsys):
+    shown.part_done(1, 2, "epochs")
+    for _ in shown.counted("ab", "json", "fit", "methods"):
+        for epoch in (1, 2):
+            shown.part_done(epoch, 2, "epochs")
+    lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+    done = [0.495, 0.99, 1, 1.495, 1.99, 2]
+    assert [line["done"] for line in lines] == pytest.approx(done)
+    assert [line.get("epochs") for line in lines] == ["1 of 2", "2 of 2", None] * 2
+
+
 def test_time_left_is_unknown_until_something_is_done(capsys):
     assert Progress("extract", 10, "entries").left == math.inf
     (line,) = work("json", capsys, steps=(0,)).splitlines()

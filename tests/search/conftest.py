@@ -1,9 +1,12 @@
 """One made store with three indexes, and both kinds of searcher over each of them."""
 
+import contextlib
+import shutil
+
 import numpy as np
 import pytest
 
-from tests.search.made import make_store, many_ties
+from tests.search.made import make_store, many_ties, serving
 
 ENTRIES, DIMENSION = 6_500, 8
 # The first entries of all documents share one key, as they do in real stores.
@@ -32,24 +35,26 @@ def indexed(tmp_path_factory):
 
 
 @pytest.fixture(scope="session", params=["local", "service"])
-def open_search(request, indexed):
-    """A function from an index's name to a searcher, either kind of it."""
+def open_search(request, indexed, tmp_path_factory):
+    """A function from an index's name to a searcher, either kind of it.
+
+    The service is that of a copy: tests of the service as such serve the store itself.
+    """
     import retomaton_dist as rd
-    from retomaton_dist.runtime.search_service import SearchService
     from retomaton_dist.search.layout import IndexFiles
 
     opened = {}
 
     def search(name):
         if name not in opened:
-            store = rd.open(indexed)
-            files = IndexFiles.open(store.store, name)
-            local = request.param == "local"
-            if not local:
+            if request.param == "local":
+                opened[name] = rd.open(indexed).searcher(name)
+            else:
                 request.getfixturevalue("ray_local")
-            opened[name] = store.searcher(name) if local else SearchService.start(files)
+                files = IndexFiles.open(rd.open(copy).store, name)
+                opened[name] = served.enter_context(serving(files))
         return opened[name]
 
-    yield search
-    for searcher in opened.values():
-        searcher.close()
+    with contextlib.ExitStack() as served:
+        copy = shutil.copytree(indexed, tmp_path_factory.mktemp("served") / "copy.store")
+        yield search

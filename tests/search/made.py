@@ -1,5 +1,7 @@
 """Stores with keys of our choice, made without a model."""
 
+import contextlib
+
 import numpy as np
 
 from retomaton_dist.storage import corpus, datastore, records
@@ -38,7 +40,7 @@ def _tokenize(writer, lengths):
         "tokens": sum(lengths), "skipped": 0, "sources": 1, "source_bytes": 1,
         "first_source": "s.txt", "tokenizer": "made",
     }  # fmt: skip
-    writer.finish_merged("tokenize", files, facts)
+    writer.finish("tokenize", files, facts, merges=True)
 
 
 def _extract(writer, keys, chunk_entries):
@@ -71,3 +73,15 @@ def distances_between(queries, keys):
     """Squared distances, the slow and obvious way."""
     wide = queries.astype(np.float64)[:, None, :] - keys.astype(np.float64)[None, :, :]
     return (wide**2).sum(axis=2)
+
+
+@contextlib.contextmanager
+def serving(files, crew=None):
+    """A service of an index, stopped when the block ends."""
+    from retomaton_dist.runtime.search_service import SearchService
+
+    service = SearchService.serve(files, crew=crew)
+    try:
+        yield service
+    finally:
+        service.stop()

@@ -12,7 +12,7 @@ from retomaton_dist.search.codebooks import (
     residuals,
     train_books,
 )
-from retomaton_dist.search.division import Division, division_of, trained_how
+from retomaton_dist.search.factory import Division, division_of, trained_how
 from retomaton_dist.search.library import faiss
 
 DIMENSION = 16

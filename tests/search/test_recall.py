@@ -5,7 +5,7 @@ import pytest
 
 import retomaton_dist as rd
 from retomaton_dist.search.layout import IndexFiles
-from retomaton_dist.search.probe import ExactNearest, choose_k, draw_probe
+from retomaton_dist.search.probe import ExactNearest, blas_threads, choose_k, draw_probe
 from retomaton_dist.search.recall import Measure
 from retomaton_dist.storage.guarded import GuardedReader
 from retomaton_dist.storage.store import Store
@@ -64,6 +64,18 @@ def test_keys_with_a_large_common_offset_have_their_true_neighbours(tmp_path):
     for row, (low, high) in enumerate(probe.excluded):
         truth[row, low:high] = np.inf
     assert (distances == np.sort(truth, axis=1)[:, : K + 1]).all()
+
+
+def test_exact_neighbours_have_the_same_bits_however_many_threads_numpy_has(tmp_path):
+    keys = np.random.default_rng(5).standard_normal((4096, 32))
+    store = Store.open(make_store(tmp_path / "wide.store", keys, [64] * 64))
+    probe = draw_probe(store.corpus(), GuardedReader(store), 50, K, seed=1)
+    found = []
+    for threads in (1, 2, 3):
+        with blas_threads(threads):
+            found.append(exact_of(store, probe))
+    for other in found[1:]:
+        assert all(map(np.array_equal, found[0], other))
 
 
 class Fixed:

@@ -12,18 +12,19 @@ import pytest
 
 import retomaton_dist as rd
 from retomaton_dist.errors import ClusterError, DamagedStore, WorkerLost
+from retomaton_dist.runtime.cluster import Crew
 from retomaton_dist.runtime.search_service import (
     NAMESPACE,
-    Place,
     SearchService,
     is_served,
     service_name,
 )
 from retomaton_dist.search.layout import IndexFiles
+from retomaton_dist.search.parameters import NONE
 from tests.conftest import ROOT, run_command, run_python
 from tests.runtime.workers import Owner
 from tests.search.conftest import DIMENSION
-from tests.search.made import many_ties
+from tests.search.made import many_ties, serving
 
 pytestmark = pytest.mark.usefixtures("ray_local")
 
@@ -47,7 +48,7 @@ def test_killing_actors_under_concurrent_load_loses_no_call(indexed, files):
                 failures.append(error)
                 raise
 
-    with SearchService.start(files) as service:
+    with serving(files) as service:
         callers = [threading.Thread(target=ask, args=(service,)) for _ in range(4)]
         for caller in callers:
             caller.start()
@@ -105,19 +106,16 @@ def test_of_two_that_serve_an_index_at_once_one_is_told_so_and_leaves_nothing(ra
 
 
 def test_who_connects_waits_for_an_actor_that_is_started_again(ray_local, files):
-    with SearchService.serve(files) as served:
+    with serving(files) as served:
         expected = served.search(QUERIES, 5)
         os.kill(served.status()[0]["pid"], signal.SIGKILL)
-        try:
-            with SearchService.connect(files) as other:
-                assert other.parameters == served.parameters
-                assert all(map(np.array_equal, other.search(QUERIES, 5), expected))
-        finally:
-            served.stop()
+        other = SearchService.connect(files)
+        assert other.parameters == served.parameters
+        assert all(map(np.array_equal, other.search(QUERIES, 5), expected))
 
 
 def test_calls_that_arrive_together_become_one_search(ray_local, files):
-    with SearchService.start(files) as service:
+    with serving(files) as service:
         asked = [actor.search.remote(QUERIES, 3, 1) for actor in service._actors for _ in range(50)]
         answers = ray_local.get(asked)
         for status in service.status():
@@ -131,8 +129,8 @@ def test_calls_that_arrive_together_become_one_search(ray_local, files):
 
 def test_a_call_that_takes_too_long_is_given_up_with_its_name(files):
     late = pytest.raises(WorkerLost, match=r"shard 0 of .* did not answer within 0 s")
-    with SearchService.start(files, seconds=0.0) as service, late:
-        service.search(QUERIES, 3)
+    with serving(files), late:
+        SearchService(files, NONE, seconds=0.0).search(QUERIES, 3)
 
 
 def test_a_damaged_shard_is_named_when_the_service_starts(indexed, files, tmp_path):
@@ -141,7 +139,7 @@ def test_a_damaged_shard_is_named_when_the_service_starts(indexed, files, tmp_pa
     shard.write_bytes(b"X" * shard.stat().st_size)
     opened = IndexFiles.open(rd.open(copy).store, "cells")
     with pytest.raises(DamagedStore, match=r"shard-00001.faiss: its contents were altered"):
-        SearchService.start(opened)
+        SearchService.serve(opened)
 
 
 def test_status_and_stop_need_to_know_the_cluster(indexed):
@@ -179,4 +177,4 @@ def test_connecting_without_a_cluster_is_refused_and_starts_none(indexed):
 
 def test_more_cpus_than_there_are_are_refused_at_once(files):
     with pytest.raises(ClusterError, match="do not fit the cluster"):
-        SearchService.start(files, place=Place(cpus=3.0))
+        SearchService.serve(files, crew=Crew(3, 3.0, 0.0, 1))

@@ -5,13 +5,11 @@ import re
 import pytest
 
 from retomaton_dist.cli.main import COMMANDS
-from retomaton_dist.settings import ClusterSettings, CompileSettings
+from retomaton_dist.settings import GROUPS, ClusterSettings, CompileSettings
 from retomaton_dist.settings.parsing import (
     FLAGGED,
-    GROUPS,
-    make_group,
+    make_groups,
     read_file,
-    walk_settings,
     with_tables,
 )
 from tests.conftest import ROOT
@@ -26,12 +24,12 @@ def test_there_is_one_for_a_laptop_a_gpu_box_and_a_gpu_cluster():
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_it_says_all_that_a_build_and_an_evaluation_need(path):
     tables = read_file(path)
-    groups = {name: make_group(GROUPS[name], {}, tables.get(name)) for name in (*FLAGGED, "serve")}
-    built = with_tables([groups[name] for name in FLAGGED], tables)
+    groups = make_groups([GROUPS[name] for name in (*FLAGGED, "serve")], {}, tables)
+    built = with_tables(groups[:-1], tables)
     assert tables["store"].endswith(".store")
-    evaluate = make_group(GROUPS["evaluate"], {}, tables["evaluate"])
+    evaluate, walk = make_groups([GROUPS["evaluate"], GROUPS["walk"]], {}, tables)
     assert set(evaluate.text).isdisjoint(evaluate.calibrate_on)
-    assert walk_settings(evaluate.preset, tables.get("walk", {})).k > 0
+    assert walk.k > 0
     assert built.of(CompileSettings).states == built.of(ClusterSettings).clustering
     assert built.workers.address == ""
 

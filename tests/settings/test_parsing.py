@@ -9,13 +9,14 @@ from hypothesis import strategies as st
 
 from retomaton_dist.errors import BadInput
 from retomaton_dist.settings import (
+    GROUPS,
     CorpusSettings,
     ExtractSettings,
     ModelSettings,
     TokenizeSettings,
     WorkerSettings,
 )
-from retomaton_dist.settings.parsing import GROUPS, make_group, read_file, split_keywords
+from retomaton_dist.settings.parsing import make_group, read_file, split_keywords
 
 
 @pytest.fixture

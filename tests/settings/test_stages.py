@@ -5,7 +5,8 @@ import pytest
 import retomaton_dist as rd
 from retomaton_dist.cli.main import COMMANDS
 from retomaton_dist.errors import BadInput
-from retomaton_dist.settings.parsing import GROUPS, TABLES
+from retomaton_dist.settings import GROUPS
+from retomaton_dist.settings.parsing import TABLES
 from retomaton_dist.settings.stages import STAGES, command_for, declared
 from retomaton_dist.stages.build import all_stages
 from retomaton_dist.stages.stage import BuildStage

@@ -12,7 +12,7 @@ import sys
 from functools import partial
 from pathlib import Path
 
-from retomaton_dist.clustering import two_level
+from retomaton_dist.clustering import recipe
 from retomaton_dist.stages import kmeans_job
 from retomaton_dist.storage.store import Store
 from retomaton_dist.storage.verify import verify
@@ -38,8 +38,8 @@ INDEX = {
 
 def cluster_in_levels(path):
     """K-means whose cells have cells, in units of a few hundred rows."""
-    two_level.PLAIN_WORK = two_level.PLAIN_STATES = 0
-    two_level.MANY_STATES, two_level.CELL_STATES = 20, 5
+    recipe.PLAIN_WORK = recipe.PLAIN_STATES = 0
+    recipe.MANY_STATES, recipe.CELL_STATES = 20, 5
     kmeans_job.UNIT_ROWS, kmeans_job.LEAST_RANGE_STATES = 800, 1
     cluster_here(path, name="levels", states=45, sample=2000, iterations=2)
 

@@ -79,8 +79,10 @@ def write_clustering(path, numbers, name="kmeans", datastore_digest=None, sizes_
     digest = datastore_digest or Store.open(path).stage("extract").digest
     with writing(path) as writer:
         writer.begin(f"cluster/{name}", {"algorithm": "kmeans", "datastore": digest}, 1, {})
-        files = states.write_states(path, name, numbers)
+        files = make.write_states(path, name, numbers)
         counted = numbers if sizes_of is None else sizes_of
         sizes = np.bincount(counted, minlength=STATES).astype(np.int64)
         files |= states.write_column(path, name, "sizes", sizes)
-        writer.finish_merged(f"cluster/{name}", files, {"states": STATES, "entries": len(numbers)})
+        writer.finish(
+            f"cluster/{name}", files, {"states": STATES, "entries": len(numbers)}, merges=True
+        )

@@ -11,10 +11,9 @@ import numpy as np
 import pytest
 
 import retomaton_dist as rd
-from retomaton_dist.clustering import two_level
+from retomaton_dist.clustering import recipe
 from retomaton_dist.errors import BadInput, ConfigMismatch, DamagedStore, StageMissing
 from retomaton_dist.settings import ClusterSettings
-from retomaton_dist.stages import kmeans_recipe
 from retomaton_dist.storage.datastore import Shape
 from retomaton_dist.storage.store import Store
 from retomaton_dist.storage.verify import verify
@@ -58,20 +57,20 @@ def test_every_entry_is_in_the_state_of_its_nearest_centroid(clustered):
 
 def test_the_number_of_states_is_found_out(small_store):
     shape = Store.open(small_store.path).shape()
-    assert kmeans_recipe.resolve(ClusterSettings(), shape).states == shape.entries // 100
+    assert recipe.resolve(ClusterSettings(), shape).states == shape.entries // 100
 
 
 def test_all_entries_are_learnt_from_where_that_is_quick():
     few, many = Shape(325_000, 64, 2048), Shape(10**9, 1024, 2048)
-    assert kmeans_recipe.resolve(ClusterSettings(states=256), few).rows == 325_000
-    assert kmeans_recipe.resolve(ClusterSettings(states=256), many).rows == 256 * 256
-    assert kmeans_recipe.resolve(ClusterSettings(states=256, sample=9999), few).rows == 9999
+    assert recipe.resolve(ClusterSettings(states=256), few).rows == 325_000
+    assert recipe.resolve(ClusterSettings(states=256), many).rows == 256 * 256
+    assert recipe.resolve(ClusterSettings(states=256, sample=9999), few).rows == 9999
 
 
 @pytest.mark.slow
 def test_states_of_the_two_level_path_do_not_depend_on_workers(ray_local, store, monkeypatch):
-    monkeypatch.setattr(two_level, "PLAIN_WORK", 0)
-    monkeypatch.setattr(two_level, "PLAIN_STATES", 0)
+    monkeypatch.setattr(recipe, "PLAIN_WORK", 0)
+    monkeypatch.setattr(recipe, "PLAIN_STATES", 0)
     one, three = (
         rd.cluster(store, name=f"w{workers}", states=40, progress="none", workers=workers).states(
             f"w{workers}"
@@ -141,7 +140,7 @@ def test_without_clusters_every_entry_is_its_own_state_and_nothing_is_stored(sto
 def test_several_clusterings_live_side_by_side(clustered, tmp_path):
     store = shutil.copytree(clustered, tmp_path / "two.store")
     rd.cluster(store, algorithm="none", **QUIET)
-    assert Store.open(store).clusterings() == ["kmeans", "none"]
+    assert Store.open(store).finished("cluster") == ["kmeans", "none"]
 
 
 @pytest.mark.parametrize("name", ["centroids", "sizes", "state_of_entry"])
@@ -171,7 +170,7 @@ def test_verify_finds_a_flipped_bit_in_every_file_of_a_clustering(clustered, tmp
 def test_settings_that_cannot_be_are_refused(store, settings, message):
     with pytest.raises(BadInput, match=message):
         rd.cluster(store, **settings, **QUIET)
-    assert Store.open(store).clusterings() == []
+    assert Store.open(store).finished("cluster") == []
 
 
 def test_a_name_that_exists_with_other_settings_is_refused(clustered):

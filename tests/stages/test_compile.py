@@ -6,24 +6,28 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import retomaton_dist as rd
 from retomaton_dist.automaton.automaton import Automaton
 from retomaton_dist.automaton.layout import slot_order
-from retomaton_dist.automaton.pieces import pieces, ranges_within, runs_within
+from retomaton_dist.automaton.pieces import ranges_within, runs_within
 from retomaton_dist.errors import BadInput, DamagedStore, NotAStore, StageMissing
 from retomaton_dist.settings import CompileSettings
 from retomaton_dist.stages.compile import CompilePlan
-from retomaton_dist.storage import columns, files
+from retomaton_dist.storage import columns, exchange, files, records
 from retomaton_dist.storage.automaton import AutomatonShape
+from retomaton_dist.storage.canonical import content_hash
+from retomaton_dist.storage.datastore import write_chunk
 from retomaton_dist.storage.errors import ConfigMismatch
+from retomaton_dist.storage.records import Record
 from retomaton_dist.storage.store import Store, writing
 from retomaton_dist.storage.verify import verify
 from tests.automaton.make import arrange
 from tests.conftest import contents
 from tests.stages.made import (
+    CONFIG,
     DIMENSION,
     STATES,
     compile_here,
@@ -83,17 +87,19 @@ def test_slot_order_is_that_of_state_value_and_entry():
     assert slot_order(states << 58, values).tolist() == found, "too wide to be packed"
 
 
-@given(st.integers(200, 900), st.integers(0, 3), st.integers(0, 99))
-@settings(max_examples=15)
-def test_a_state_larger_than_a_unit_comes_in_pieces_of_about_a_unit(clustered, most, others, seed):
-    store = Store.open(clustered)
-    values = store.datastore().values
-    numbers = np.random.default_rng(seed).integers(0, others + 1, ENTRIES).astype(np.uint32)
-    wanted = np.flatnonzero(numbers == 0).tolist()
-    found = list(pieces(numbers, values, 0, 1, len(wanted), most))
-    assert max(len(piece.entries) for piece in found) < 2 * most
-    entries = np.concatenate([piece.entries for piece in found]).tolist()
-    assert entries == sorted(wanted, key=lambda entry: (values[entry], entry))
+@pytest.mark.parametrize("name", ["kmeans", "giant"])
+def test_ranges_larger_than_memory_are_divided_once_more(store, compiled, name, monkeypatch):
+    """With more entries than so many ranges of a unit hold, ranges grow; what is in memory not."""
+    numbers = random_states(ENTRIES)
+    if name == "giant":
+        numbers = np.where(np.arange(ENTRIES) % 50 == 7, 3, 11).astype(np.uint32)
+        write_clustering(store, numbers, "giant")
+    monkeypatch.setattr(exchange, "MOST_DESTINATIONS", 3)
+    compile_here(store, states=name, name="few", unit_entries=300, code_size=8)
+    assert_columns(rd.open(store).automaton("few"), expected_columns(store, numbers))
+    if name == "kmeans":
+        expected = contents(compiled / "automata" / "kmeans")
+        assert contents(store / "automata" / "few") == expected
 
 
 def test_one_state_may_hold_nearly_all_entries(store):
@@ -163,6 +169,20 @@ def test_sizes_that_do_not_match_the_states_are_refused(store):
     write_clustering(store, numbers, "wrong", sizes_of=others)
     with pytest.raises(DamagedStore, match="sizes do not match"):
         compile_here(store, states="wrong", **SMALL)
+
+
+def test_a_pointer_to_another_than_the_next_entry_is_refused(store):
+    with writing(store) as writer:
+        shape = Store.open(store).datastore().shape
+        first, last = shape.chunk_range(1)
+        datastore, pointers = Store.open(store).datastore(), np.arange(first + 1, last + 1)
+        pointers[7] = 3
+        rows = datastore.keys[first:last], datastore.values[first:last], pointers
+        written = write_chunk(store, 1, *rows)
+        records.write(store, "extract", Record(1, content_hash(CONFIG), written))
+        assert writer.manifest.stages["extract"].done
+    with pytest.raises(DamagedStore, match=r"a pointer of .* leads elsewhere"):
+        compile_here(store, **SMALL)
 
 
 def test_without_clusters_every_entry_is_a_state(ray_local, store):

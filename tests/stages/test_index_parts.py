@@ -10,7 +10,7 @@ import pytest
 import retomaton_dist as rd
 from retomaton_dist.errors import DamagedStore
 from retomaton_dist.runtime.session import Session
-from retomaton_dist.search.division import UNDIVIDED
+from retomaton_dist.search.factory import UNDIVIDED
 from retomaton_dist.search.layout import Layout
 from retomaton_dist.search.library import faiss
 from retomaton_dist.settings import IndexSettings, WorkerSettings

@@ -9,19 +9,19 @@ import numpy as np
 import psutil
 import pytest
 
-from retomaton_dist.clustering import two_level
+from retomaton_dist.clustering import recipe as recipes
 from retomaton_dist.clustering.assign import find_among_all, finder
 from retomaton_dist.clustering.draw import drawn, first_centroids
 from retomaton_dist.clustering.lloyd import Stop, lloyd
 from retomaton_dist.clustering.products import Blocking
-from retomaton_dist.errors import DamagedStore
+from retomaton_dist.clustering.recipe import Recipe
+from retomaton_dist.errors import DamagedStore, StoreLocked
 from retomaton_dist.runtime.session import Session
 from retomaton_dist.settings import WorkerSettings
 from retomaton_dist.stages import kmeans_job
-from retomaton_dist.stages.kmeans_files import iteration_name
-from retomaton_dist.stages.kmeans_job import TrainingJob, training_files
-from retomaton_dist.stages.kmeans_recipe import Recipe
+from retomaton_dist.stages.kmeans_job import TrainingJob, iteration_name, training_files
 from retomaton_dist.stages.kmeans_training import train_centroids
+from retomaton_dist.storage.files import fenced
 from retomaton_dist.storage.guarded import GuardedReader
 from retomaton_dist.storage.store import Store
 from tests.clustering.data import clouds, squared_distances
@@ -43,10 +43,10 @@ def small_units(monkeypatch):
 @pytest.fixture
 def three_levels(monkeypatch):
     """Cells of about 16 states, which are found through cells themselves."""
-    monkeypatch.setattr(two_level, "PLAIN_WORK", 0)
-    monkeypatch.setattr(two_level, "PLAIN_STATES", 8)
-    monkeypatch.setattr(two_level, "MANY_STATES", 100)
-    monkeypatch.setattr(two_level, "CELL_STATES", 16)
+    monkeypatch.setattr(recipes, "PLAIN_WORK", 0)
+    monkeypatch.setattr(recipes, "PLAIN_STATES", 8)
+    monkeypatch.setattr(recipes, "MANY_STATES", 100)
+    monkeypatch.setattr(recipes, "CELL_STATES", 16)
 
 
 @pytest.fixture
@@ -118,12 +118,16 @@ def test_rows_lie_in_the_order_of_their_nearest_cells_with_the_cells_that_they_s
     job = TrainingJob(reader, Recipe(100, 1, count, 1, True), files, None, Blocking())
     chosen = np.sort(drawn(6000, count, 1))
     apart = squared_distances(keys[chosen], trained.cells.centres)
-    near = np.argsort(apart, axis=1, kind="stable")[:, : two_level.TwoLevel().probes]
+    near = np.argsort(apart, axis=1, kind="stable")[:, : recipes.PROBES]
     order = np.argsort(near[:, 0], kind="stable")
     np.testing.assert_array_equal(job.row_keys(0, count), keys[chosen[order]])
-    np.testing.assert_array_equal(job.row_cells(0, count), near[order])
+    np.testing.assert_array_equal(job.row_cells[:count], near[order])
     sizes = np.bincount(near[:, 0], minlength=len(trained.cells.centres))
     np.testing.assert_array_equal(np.diff(job.row_offsets), sizes)
+    seen = files.seen_cells(6000)
+    assert seen.path.exists() == (rows is None), "kept for the assignment of all entries"
+    if rows is None:
+        np.testing.assert_array_equal(seen.map(), near)
 
 
 @pytest.mark.usefixtures("large_units")
@@ -246,6 +250,20 @@ def kill_an_actor(folder):
     ]
     for process in actors[:1]:
         process.kill()
+
+
+def refuse_others(process):
+    """A fence that stops every process but one."""
+    if os.getpid() != process:
+        raise StoreLocked("the run was replaced")
+
+
+def test_workers_of_a_training_write_behind_the_fence_of_their_run(ray_local, tmp_path):
+    reader = stored(tmp_path, clouds(4000, 20, 8))
+    fence = partial(refuse_others, os.getpid())
+    with fenced(fence), pytest.raises(StoreLocked, match="the run was replaced"):
+        train(reader, tmp_path / "t", 25, two_level=False, workers=1)
+    assert not list((tmp_path / "t").rglob("unit-*"))
 
 
 @pytest.mark.slow

@@ -305,7 +305,7 @@ class Cut(Writer):
 
 def do_late(ticket, make, unit, said):
     try:
-        Recorder(ticket, make, ticket.check).run(unit)
+        Recorder(ticket.keep, make, ticket.check).run(unit)
     except StoreLocked as error:
         said.put(str(error))
     else:

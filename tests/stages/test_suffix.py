@@ -4,13 +4,11 @@ import shutil
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 import retomaton_dist as rd
-from retomaton_dist.automaton.contexts import context_order, ordered_pieces
 from retomaton_dist.automaton.suffixes import Suffixes
 from retomaton_dist.errors import BadInput, ConfigMismatch, DamagedStore, NotAStore, StageMissing
+from retomaton_dist.storage import exchange
 from retomaton_dist.storage.store import Store, writing
 from retomaton_dist.storage.verify import repair, verify
 from tests.automaton.suffix_oracle import SlowSuffixes, before_of
@@ -42,10 +40,11 @@ def test_a_corpus_that_is_only_tokenised_is_indexed(tmp_path, prefix):
     with writing(path) as writer:
         make.tokenize(writer, documents, prefix)
     suffix_here(path, longest=3, unit_entries=200)
-    lead = int(prefix is None)
-    expected = Suffixes.of(before_of(documents, lead), make.VOCABULARY, 3)
+    unpredicted = int(prefix is None)
+    expected = Suffixes.of(before_of(documents, unpredicted), make.VOCABULARY, 3)
     found = rd.open(path).suffixes()
-    assert (found.longest, found.entries) == (3, sum(map(len, documents)) - lead * len(documents))
+    entries = sum(map(len, documents)) - unpredicted * len(documents)
+    assert (found.longest, found.entries) == (3, entries)
     for name, column in expected.columns._asdict().items():
         assert getattr(found.columns, name).dtype == column.dtype
         assert np.array_equal(getattr(found.columns, name), column), name
@@ -63,17 +62,11 @@ def test_look_ups_in_a_store_equal_the_oracle(indexed):
         assert (found.lengths[row], found.counts[row]) == (length, len(entries))
 
 
-@given(st.lists(st.integers(0, 2), min_size=1, max_size=60), st.integers(1, 9), st.integers(1, 4))
-def test_contexts_commoner_than_a_unit_come_in_pieces_of_about_a_unit(tokens, most, longest):
-    before = before_of([tokens[:20], tokens[20:40], tokens[40:]])
-    every = np.arange(len(before))
-    expected = every[context_order(before, every, longest)]
-    found = []
-    for token in range(4):
-        count = int((before + 1 == token).sum())
-        pieces = list(ordered_pieces(before, longest, token, token + 1, count, most))
-        found += [entry for piece in pieces for entry in piece.tolist()]
-    assert found == expected.tolist()
+@pytest.mark.parametrize("most", [3, exchange.MOST_DESTINATIONS])
+def test_ranges_larger_than_memory_are_divided_once_more(store, indexed, most, monkeypatch):
+    monkeypatch.setattr(exchange, "MOST_DESTINATIONS", most)
+    suffix_here(store, name="few", longest=4, unit_entries=40)
+    assert contents(store / "suffixes" / "few") == contents(indexed / "suffixes" / "default")
 
 
 def test_bytes_do_not_depend_on_units(store, indexed):

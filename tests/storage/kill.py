@@ -25,7 +25,7 @@ import numpy as np
 from retomaton_dist.storage import records, states
 from retomaton_dist.storage.canonical import content_hash
 from retomaton_dist.storage.errors import BadInput
-from retomaton_dist.storage.prune import prune_part
+from retomaton_dist.storage.prune import NamedPart, prune_part
 from retomaton_dist.storage.records import Record
 from retomaton_dist.storage.store import Store, StoreWriter, writing
 from retomaton_dist.storage.verify import verify
@@ -61,7 +61,7 @@ def cluster(path: Path) -> None:
 def prune(writer: StoreWriter) -> None:
     """Delete the clustering, unless nothing of it is left."""
     with contextlib.suppress(BadInput):
-        prune_part(writer, "states", "kmeans")
+        prune_part(writer, NamedPart("states", "cluster", "states"), "kmeans")
 
 
 def counts(operations: str, name: str, arguments: tuple) -> bool:

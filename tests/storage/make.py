@@ -11,10 +11,11 @@ from pathlib import Path
 
 import numpy as np
 
-from retomaton_dist.storage import corpus, datastore, records
+from retomaton_dist.storage import columns, corpus, datastore, records, states
 from retomaton_dist.storage.canonical import content_hash
 from retomaton_dist.storage.corpus import TokenisedDocument
 from retomaton_dist.storage.datastore import Shape
+from retomaton_dist.storage.files import FileDigest
 from retomaton_dist.storage.records import Record
 from retomaton_dist.storage.store import Store, StoreWriter, writing
 
@@ -84,7 +85,7 @@ def tokenize(
         records.write(writer.path, "tokenize", Record(unit, content_hash(config), files))
     if not writer.manifest.stages["tokenize"].done:
         files = corpus.merge(writer.path, units) | corpus.write_sources(writer.path, SOURCES)
-        writer.finish_merged("tokenize", files, {"prefix": prefix, "vocabulary": VOCABULARY})
+        writer.finish("tokenize", files, {"prefix": prefix, "vocabulary": VOCABULARY}, merges=True)
     shutil.rmtree(writer.path / corpus.PARTS, ignore_errors=True)
 
 
@@ -135,3 +136,10 @@ def build(path: Path, documents: Documents | None = None, **wrong: np.ndarray) -
         tokenize(writer, documents or sample_documents())
         extract(writer, **wrong)
     return path
+
+
+def write_states(store: Path, name: str, numbers: np.ndarray) -> dict[str, FileDigest]:
+    """The state of every entry, written at once instead of by units."""
+    path = states.folder_of(store, name) / "state_of_entry.arrow"
+    digest = columns.write_columns(path, {"state": numbers})
+    return {path.relative_to(store).as_posix(): digest}

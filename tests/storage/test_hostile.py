@@ -66,7 +66,7 @@ def use(path):
             repair(path, verify(store))
     with ours(), writing(path) as writer:
         with ours():
-            prune_keys(writer)
+            prune_keys(writer, ["pq"])
         for name in list(writer.manifest.stages):
             with ours():
                 writer.begin(name, writer.manifest.stages[name].config, 2, {}, merges=True)

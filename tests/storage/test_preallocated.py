@@ -14,9 +14,9 @@ def test_filled_in_any_order_a_column_is_the_file_that_writing_it_at_once_makes(
 ):
     numbers, half = (np.arange(length) % 250).astype(kind), length // 2
     preallocated.preallocate(tmp_path / "parts", {"x": (kind, length)})
-    column = preallocated.part(tmp_path / "parts", "x")
-    column.fill(half, [numbers[half:]])
-    column.fill(0, [numbers[:half]])
+    with preallocated.PartsWriter(tmp_path / "parts") as writer:
+        writer.write("x", half, numbers[half:])
+        writer.write("x", 0, numbers[:half])
     made = preallocated.finish(tmp_path / "parts", tmp_path, ["x"])
     assert made["x"] == columns.write_columns(tmp_path / "other.arrow", {"x": numbers})
 
@@ -32,9 +32,10 @@ def test_a_column_far_larger_than_memory_is_made_and_filled_on_disk_alone(tmp_pa
     resource.setrlimit(resource.RLIMIT_AS, (3 << 30, resource.RLIM_INFINITY))
     preallocated.preallocate(folder, {"x": (np.int64, length)})
     resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
-    column = preallocated.part(folder, "x")
-    column.fill(length - 3, [np.arange(1, 4)])
-    found = columns.map_columns(column.path, {"x": np.int64})["x"]
-    print(len(found), found[-4:], column.path.stat().st_blocks * 512 < 1 << 20)
+    with preallocated.PartsWriter(folder) as writer:
+        writer.write("x", length - 3, np.arange(1, 4))
+    path = preallocated.part(folder, "x")
+    found = columns.map_columns(path, {"x": np.int64})["x"]
+    print(len(found), found[-4:], path.stat().st_blocks * 512 < 1 << 20)
     """
     assert run_script(body, tmp_path) == "26843545600 [0 1 2 3] True"

@@ -34,7 +34,7 @@ def test_parts_join_to_the_state_of_every_entry(tmp_path_factory, lengths):
     joined = states.merge_parts(store, "a", len(lengths))
     shutil.rmtree(states.parts_of(store, "a"))
     assert list(contents(store)) == list(joined) == ["states/a/state_of_entry.arrow"]
-    at_once = states.write_states(store, "b", whole)
+    at_once = make.write_states(store, "b", whole)
     assert list(at_once.values()) == list(joined.values())
 
 
@@ -54,7 +54,7 @@ def test_neighbours_are_read_as_they_were_written(tmp_path):
 
 def test_a_kmeans_clustering_has_centroids_of_its_own(tmp_path, opened):
     centroids = np.arange(COUNT * make.DIMENSION, dtype=np.float32)
-    states.write_states(tmp_path, "a", NUMBERS)
+    make.write_states(tmp_path, "a", NUMBERS)
     states.write_column(tmp_path, "a", "sizes", np.bincount(NUMBERS))
     states.write_column(tmp_path, "a", "centroids", centroids)
     found = States(states.folder_of(tmp_path, "a"), "kmeans", COUNT, opened)
@@ -78,7 +78,7 @@ def test_without_clusters_every_entry_is_its_own_state(tmp_path, opened):
 
 
 def test_columns_of_another_length_are_damage(tmp_path, opened):
-    states.write_states(tmp_path, "a", NUMBERS[:-1])
+    make.write_states(tmp_path, "a", NUMBERS[:-1])
     states.write_column(tmp_path, "a", "sizes", np.arange(COUNT + 1))
     states.write_column(tmp_path, "a", "centroids", np.zeros(3, np.float32))
     found = States(states.folder_of(tmp_path, "a"), "kmeans", COUNT, opened)

@@ -218,7 +218,7 @@ def test_a_finished_merged_stage_has_forgotten_its_attempts(tmp_path):
         for unit in writer.begin("index/a", CONFIG, 2, MADE_WITH, merges=True):
             do_unit(tmp_path / "twice", unit, attempt=2)
         whole = {"index/whole": before.files["index/whole"]}
-        assert writer.finish_merged("index/a", whole, before.facts) == before
+        assert writer.finish("index/a", whole, before.facts, merges=True) == before
     same = (tmp_path / "once/store.json").read_bytes()
     assert (tmp_path / "twice/store.json").read_bytes() == same
     assert not (tmp_path / "twice/stages/index/a").exists()

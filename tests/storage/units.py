@@ -25,5 +25,4 @@ def run(path, order, stage="index/a", merged=False):
             if unit in missing:
                 do_unit(path, unit, stage=stage)
         whole = {"index/whole": files.write(path / "index/whole", b"all")}
-        finish = writer.finish_merged if merged else writer.finish
-        return finish(stage, whole, {"recall": 0.5})
+        return writer.finish(stage, whole, {"recall": 0.5}, merges=merged)

@@ -1,4 +1,4 @@
-"""What is read as JSON, checked before anything relies on it: names, paths, numbers.
+"""Rules for values that are read from JSON, checked before anything relies on them.
 
 A store may come from anywhere, and its digests are its own maker's: that a file is whole does not
 make it harmless. Names and paths become files to write and to remove, so none may lead out of the
@@ -18,8 +18,8 @@ _ADVICE = "restore it from a copy, or build the store anew in another folder"
 Rule = Callable[[Any], bool]
 
 
-class Known(dict[str, Any]):
-    """A JSON object that says so if it lacks what is asked for."""
+class JsonObject(dict[str, Any]):
+    """A JSON object; asking for a key that it lacks raises DamagedStore."""
 
     def __missing__(self, key: str) -> Any:
         raise DamagedStore(f"the manifest or a record lacks {key!r}; {_ADVICE}")
@@ -56,7 +56,7 @@ def is_whole(value: Any) -> bool:
 
 
 def is_positive(value: Any) -> bool:
-    """The same from 1 on."""
+    """Whether this is a whole number from 1 on that 63 bits hold."""
     return is_whole(value) and value > 0
 
 
@@ -83,20 +83,20 @@ def is_files(value: Any) -> bool:
 
 
 def or_none(rule: Rule) -> Rule:
-    """The same, or nothing."""
+    """A rule that allows null besides."""
     return lambda value: value is None or rule(value)
 
 
-def check_shape(where: str, value: Any, rules: Mapping[str, Rule]) -> None:
-    """Refuse what is no object of exactly these keys."""
+def check_keys(where: str, value: Any, rules: Mapping[str, Rule]) -> None:
+    """Refuse a value that is not an object of exactly these keys, each as its rule says."""
     if not is_object(value) or value.keys() != rules.keys():
-        found = ", ".join(sorted(map(str, value))) if is_object(value) else type(value).__name__
-        raise DamagedStore(f"{where} holds {found or 'nothing'}, not what it should; {_ADVICE}")
-    check_present(where, value, rules)
+        holds = ", ".join(sorted(map(str, value))) if is_object(value) else type(value).__name__
+        raise DamagedStore(f"{where} holds {holds or 'nothing'}, not what it should; {_ADVICE}")
+    check_values(where, value, rules)
 
 
-def check_present(where: str, value: Mapping[str, Any], rules: Mapping[str, Rule]) -> None:
-    """Refuse wrong values of those keys that are there."""
+def check_values(where: str, value: Mapping[str, Any], rules: Mapping[str, Rule]) -> None:
+    """Refuse an object in which a key that is there breaks its rule."""
     for key, rule in rules.items():
         if key in value and not rule(value[key]):
             shown = repr(value[key])
