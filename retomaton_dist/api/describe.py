@@ -57,6 +57,7 @@ def _described(store: Store) -> Json:
         "corpus": {name: tokenize[name] for name in CORPUS} if tokenize else None,
         "model": extract.get("model"),
         "architecture": extract.get("architecture"),
+        "lm": extract.get("lm", {}).get("name"),
         "tokenizer": tokenize.get("tokenizer"),
         "writer": lock.owner(store.path),
         "bytes": _bytes(store),
@@ -135,6 +136,7 @@ def _headline(facts: Json) -> list[str]:
         and f"{count(corpus['sources'], 'file')}, {_human(corpus['source_bytes'])}, "
         f"first {corpus['first_source']}",
         "model": facts["model"] and f"{facts['model']} ({facts['architecture']})",
+        "LM": facts.get("lm") and f"{facts['lm']}; keys are the model's above",
         "tokenizer": facts["tokenizer"],
         "documents": facts["documents"]
         and f"{facts['documents']:,} ({facts['skipped_documents']:,} empty ones skipped)",

@@ -16,6 +16,7 @@ from safetensors.numpy import load_file, save
 
 from retomaton_dist.calibration.thresholds import Thresholds
 from retomaton_dist.errors import BadInput, DamagedStore
+from retomaton_dist.lm.identity import ModelIdentity
 from retomaton_dist.methods.method import Calibrated, arrays_below
 from retomaton_dist.settings import WalkSettings
 from retomaton_dist.storage import canonical, files
@@ -132,6 +133,23 @@ class Calibration:
             )
 
 
+def check_model(store: Store, name: str, lm: ModelIdentity) -> None:
+    """Refuse a calibration of the store that was made with another LM."""
+    if not is_made_with(store, name, lm):
+        raise BadInput(
+            f"calibration {name!r} of {store.path} was made with another LM than {lm}: make one "
+            f"with `retomaton calibrate {store.path} --on TEXT --model {lm.place} --name NAME`"
+        )
+
+
+def is_made_with(store: Store, name: str, lm: ModelIdentity) -> bool:
+    """Whether the probabilities that a calibration weighs were this LM's.
+
+    Queries were those of the store's one model of keys.
+    """
+    return bool(store.stage(f"calibrate/{name}").config["model"] == lm.weights)
+
+
 def read_known(folder: Path, inputs: Json) -> Calibration | None:
     """What an earlier run has left in a folder, if it was found from these inputs."""
     if not (folder / FACTS).exists():
@@ -143,6 +161,12 @@ def read_known(folder: Path, inputs: Json) -> Calibration | None:
 def folder_of(store: Path, name: str) -> Path:
     """Where a calibration of a store lies."""
     return store / CALIBRATIONS / name
+
+
+def newest_calibration(store: Store, lm: ModelIdentity) -> str | None:
+    """The newest finished calibration of a store that was made with this LM."""
+    names = reversed(store.finished("calibrate"))
+    return next((name for name in names if is_made_with(store, name, lm)), None)
 
 
 def _read_arrays(path: Path, expected: str | None, remedy: str) -> Arrays:

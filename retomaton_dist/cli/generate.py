@@ -11,8 +11,10 @@ from retomaton_dist.errors import BadInput
 from retomaton_dist.settings import GenerateSettings
 
 STANDARD_INPUT = "-"
+# Prompts of a file that are given to one call, in batches.
+GROUP = 8
 # Settings of the command that are not those of `lm.generate`.
-OWN = ("prompt", "prompts", "batch", "explain", "sources")
+OWN = ("prompt", "prompts", "explain", "sources")
 
 
 def run(call: Invocation) -> int:
@@ -31,7 +33,9 @@ def run(call: Invocation) -> int:
         "draft": "auto" if asked["draft"] is None else asked["draft"],
     }
     one_by_one = settings.prompt is not None or settings.prompts == STANDARD_INPUT
-    while group := list(itertools.islice(prompts, 1 if one_by_one else settings.batch)):
+    # As one text ends, the next begins; but what is finished should not wait for too many others.
+    size = 1 if one_by_one else GROUP * settings.batch
+    while group := list(itertools.islice(prompts, size)):
         if not shown.begun:
             # What is done once, such as loading kernels, is not part of the speed that is shown.
             lm.generate(group[:1], max_new_tokens=2, draft=0)

@@ -12,7 +12,13 @@ from numpy.typing import NDArray
 from retomaton_dist.engine.lm_output import LMOutput
 from retomaton_dist.engine.plausible import check_lm, check_walk
 from retomaton_dist.engine.retrieval import Retrieval
-from retomaton_dist.engine.text_models import TextModels
+from retomaton_dist.engine.several_stores import (
+    FurtherStore,
+    JoinedWalker,
+    search_all,
+    store_walks,
+    text_models,
+)
 from retomaton_dist.engine.text_reader import DocumentBlock, Slab, TextReader, slabs
 from retomaton_dist.engine.walker import Find, Rows, Walker
 from retomaton_dist.engine.walks import Gate, WalkResult, WalkSpec
@@ -73,7 +79,10 @@ class Stopwatch:
 
 
 class BlockScorer:
-    """Scores documents of one text by one pass; `capped` counts how often walks hit their caps."""
+    """Scores documents of one text by one pass; `capped` counts how often walks hit their caps.
+
+    With `further` stores the pass has one walk, that of the main store.
+    """
 
     def __init__(
         self,
@@ -81,8 +90,10 @@ class BlockScorer:
         retrieval: Retrieval,
         chosen: Pass,
         temperatures: tuple[float, ...],
+        further: tuple[FurtherStore, ...] = (),
     ) -> None:
         self._reader, self._retrieval, self._pass = reader, retrieval, chosen
+        self._further = further
         self._temperatures = temperatures
         self.watch = Stopwatch()
         self.capped: dict[str, list[int]] = {}
@@ -108,26 +119,33 @@ class BlockScorer:
 
     def _with_text_models(self, slab: Slab, lm: LMOutput) -> LMOutput:
         """The same with what models of text alone say, if any are asked."""
-        retrieval, corpus = self._retrieval, self._reader.corpus
-        if retrieval.ngrams is None and not retrieval.cache:
+        corpus = self._reader.corpus
+        models = text_models(self._retrieval, self._further, self._reader.lm.vocabulary)
+        if models is None:
             return lm
         _, positions = slab.positions()
         begins = np.array([corpus.first_token(span.document) for span in slab.spans])
         sizes = [span.last - span.first for span in slab.spans]
         begins = np.repeat(begins, sizes)
         ends = begins + corpus.unpredicted + positions.astype(np.int64)
-        models = TextModels(retrieval.ngram_model, retrieval.cache, self._reader.lm.vocabulary)
         text = models.output(corpus.tokens, begins, ends, lm.tokens, lm.favourites)
         return replace(lm, text=text)
 
-    def _walker(self, block: DocumentBlock) -> Walker | None:
+    def _walker(self, block: DocumentBlock) -> "Walker | JoinedWalker | None":
         if not self._pass.specs:
             return None
-        walker = Walker(self._retrieval.opened, self._pass.specs, len(block.documents))
+        walker: Walker | JoinedWalker
+        if self._further:
+            walks = store_walks(self._retrieval, self._pass.specs[0], self._further)
+            walker = JoinedWalker(walks, len(block.documents))
+        else:
+            walker = Walker(self._retrieval.opened, self._pass.specs, len(block.documents))
         walker.begin(np.arange(len(block.documents)), block.documents)
         return walker
 
-    def _walk(self, walker: Walker, scores: SlabScores) -> dict[WalkSpec, WalkResult]:
+    def _walk(
+        self, walker: Walker | JoinedWalker, scores: SlabScores
+    ) -> dict[WalkSpec, WalkResult]:
         gate = self._pass.gate
         opened = np.ones(len(scores.lm), np.bool_)
         if gate is not None:
@@ -140,9 +158,12 @@ class BlockScorer:
         """What finds the entries nearest to rows; unless live, all are searched for at once."""
         retrieval, specs = self._retrieval.opened, self._pass.specs
         count = retrieval.neighbours(specs)
+        walks = store_walks(self._retrieval, specs[0], self._further) if self._further else ()
 
         def search(rows: Rows) -> NDArray[np.int64]:
             with self.watch.timing("search"):
+                if walks:
+                    return search_all(walks, lm.queries[rows])
                 return retrieval.search(lm.queries[rows], count)
 
         if self._pass.live or not any(spec.searches for spec in specs):
@@ -151,7 +172,7 @@ class BlockScorer:
 
 
 def walk_slab(
-    walker: Walker,
+    walker: Walker | JoinedWalker,
     scores: SlabScores,
     before: NDArray[np.int32],
     temperatures: tuple[float, ...],
@@ -180,6 +201,7 @@ def walk_slab(
         found = walker.results(temperatures, lm.tokens[rows], lm.favourites[rows])
         for spec, walked in found.items():
             if spec not in made:
-                made[spec] = WalkResult.empty((len(lm),), temperatures)
+                further = len(walked.further)
+                made[spec] = WalkResult.empty((len(lm),), temperatures, further)
             made[spec].put(rows, walked)
     return made

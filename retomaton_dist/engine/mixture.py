@@ -57,25 +57,34 @@ class LMFeatures(Protocol):
 class Candidates(NamedTuple):
     """The expert that weighs a walk's candidates by exp(-distance / temperature).
 
-    Those that a pointer leads to weigh `pointer_weight` times as much.
+    Those that a pointer leads to weigh `pointer_weight` times as much. `store` is the number of
+    the store that is walked.
     """
 
     temperature: float
     pointer_weight: float
+    store: int = 0
 
     def log_target(self, walked: WalkResult) -> Floats:
         """Log-probability of every row's token; NaN where there are no candidates."""
-        return log_automaton(walked.at(self.temperature), self.pointer_weight)
+        sums = walked.of_store(self.store).at(self.temperature)
+        return log_automaton(sums, self.pointer_weight)
 
 
 class TextExpert(Enum):
-    """The experts that know the text alone."""
+    """The experts that know the text alone; n-grams are the main store's."""
 
     NGRAM = "ngram"
     CACHE = "cache"
 
 
-Expert = Candidates | TextExpert
+class FurtherNgram(NamedTuple):
+    """The expert that is the n-gram model of a further store, by its number from 1 on."""
+
+    store: int
+
+
+Expert = Candidates | TextExpert | FurtherNgram
 
 
 class Mixing(Protocol):
@@ -107,13 +116,14 @@ def temperatures_for(experts: Sequence[Expert]) -> tuple[float, ...]:
 
 def without_candidates(shares: Floats, experts: Sequence[Expert], walked: WalkResult) -> Floats:
     """The same shares; where a walk has no candidates, the LM has what they had."""
-    none = ~np.isfinite(walked.nearest)
-    if not none.any():
+    stores = walked, *walked.further
+    if all(np.isfinite(one.nearest).all() for one in stores):
         return shares
     shares = shares.copy()
     for place, expert in enumerate(experts, start=1):
         if isinstance(expert, Candidates):
-            shares[none, place] = 0.0
+            shares[~np.isfinite(stores[expert.store].nearest), place] = 0.0
+    none = np.any([~np.isfinite(one.nearest) for one in stores], axis=0)
     # What the others leave: exactly 1 where there are no others.
     shares[none, 0] = 1.0 - shares[none, 1:].sum(axis=1)
     return shares
@@ -132,7 +142,9 @@ def log_experts(lm: LMFeatures, walked: WalkResult, experts: Sequence[Expert]) -
             columns.append(np.where(np.isnan(logs), log_lm, logs))
             continue
         assert lm.text is not None, "what asks models of text was scored with them"
-        if expert is TextExpert.NGRAM:
+        if isinstance(expert, FurtherNgram):
+            columns.append(lm.text.further_log_ngrams[expert.store - 1].astype(np.float64))
+        elif expert is TextExpert.NGRAM:
             columns.append(lm.text.log_ngram.astype(np.float64))
         else:
             votes, escape = (
@@ -153,42 +165,45 @@ def log_mixed(shares: Floats, logs: Floats) -> Floats:
 class ExpertDistributions(NamedTuple):
     """What the experts make of every token at some positions: of candidates, and of text alone.
 
-    `learned` are shares that a learned mixing gives them, if online mixing has one.
+    Candidates are by store, with the versions of its experts in their order. `learned` are shares
+    that a learned mixing gives all experts, if online mixing has one.
     """
 
     experts: Sequence[Expert]
-    candidates: Distributions | None = None
+    candidates: tuple[Distributions, ...] = ()
     text: TextDistributions | None = None
     learned: Floats | None = None
 
     def select(self, rows: Rows) -> "ExpertDistributions":
         """The positions of these rows, in this order."""
-        candidates, text, learned = self.candidates, self.text, self.learned
-        if candidates is not None:
-            tokens, p, counts = candidates
-            candidates = Distributions(tokens[rows], p[rows], counts[rows])
+        candidates = tuple(
+            Distributions(known.tokens[rows], known.probabilities[rows], known.counts[rows])
+            for known in self.candidates
+        )
+        text, learned = self.text, self.learned
         text = None if text is None else text.select(rows)
         learned = None if learned is None else learned[rows]
         return ExpertDistributions(self.experts, candidates, text, learned)
 
     def probabilities(self, tokens: NDArray[np.int32], p_lm: Floats) -> Floats:
         """P of a token per position under the LM and each expert: [positions, 1 + experts]."""
-        rows, known = np.arange(len(tokens)), self.candidates
-        columns, version = [p_lm], 0
+        rows, columns = np.arange(len(tokens)), [p_lm]
+        versions = dict.fromkeys(range(len(self.candidates)), 0)
         for expert in self.experts:
             if isinstance(expert, Candidates):
-                if known is None:
+                if not self.candidates:
                     columns.append(p_lm)
                     continue
+                known, version = self.candidates[expert.store], versions[expert.store]
                 same = known.tokens == tokens[:, None]
                 same &= np.arange(known.tokens.shape[1]) < known.counts[:, None]
                 p = np.where(same, known.probabilities[:, version], 0.0).sum(axis=1)
                 columns.append(np.where(known.counts > 0, p, p_lm))
-                version += 1
-            elif expert is TextExpert.NGRAM:
+                versions[expert.store] += 1
+            elif expert is not TextExpert.CACHE:
                 assert self.text is not None
-                assert self.text.ngram is not None
-                columns.append(self.text.ngram[rows, tokens])
+                store = expert.store if isinstance(expert, FurtherNgram) else 0
+                columns.append(self.text.ngrams[store][rows, tokens])
             else:
                 assert self.text is not None
                 assert self.text.cache is not None
@@ -255,25 +270,48 @@ def mixtures(
     rows, base = len(logits), np.empty((len(logits), 0))
     normals, favourites = normalised.normals.cpu().numpy(), normalised.favourites.cpu().numpy()
     of_lm = shares[:, 0].copy()
-    tokens, extra, counts = np.empty((rows, 0), np.int32), np.empty((rows, 0)), np.zeros(rows, int)
-    if experts.candidates is not None:
-        known = experts.candidates
-        places = [1 + i for i, one in enumerate(experts.experts) if isinstance(one, Candidates)]
-        # There is room for as many tokens as candidates, but few of these differ.
-        most = int(known.counts.max(initial=0))
-        extra = np.einsum("rv,rvc->rc", shares[:, places], known.probabilities[:, :, :most])
-        tokens, counts = np.ascontiguousarray(known.tokens[:, :most]), known.counts
+    tokens, extra, counts = _weighed(shares, experts)
     if experts.text is not None:
         base = np.zeros((rows, logits.shape[1]))
         for place, expert in enumerate(experts.experts, start=1):
-            if expert is TextExpert.NGRAM and experts.text.ngram is not None:
-                np.multiply(experts.text.ngram, shares[:, place, None], out=base)
+            if expert is TextExpert.NGRAM:
+                np.multiply(experts.text.ngrams[0], shares[:, place, None], out=base)
+        for place, expert in enumerate(experts.experts, start=1):
+            if isinstance(expert, FurtherNgram):
+                base += experts.text.ngrams[expert.store] * shares[:, place, None]
         for place, expert in enumerate(experts.experts, start=1):
             if expert is TextExpert.CACHE and experts.text.cache is not None:
                 cache = experts.text.cache
                 of_lm += shares[:, place] * cache.escape
                 add_votes(base, shares[:, place].copy(), cache.tokens, cache.votes, cache.counts)
     return Mixtures(of_lm, logits, normals, favourites, tokens, extra, counts, base, experts)
+
+
+def _weighed(
+    shares: Floats, experts: ExpertDistributions
+) -> tuple[NDArray[np.int32], Floats, Rows]:
+    """Tokens of candidates, what their experts' shares give them, and how many there are."""
+    rows = len(shares)
+    if not experts.candidates:
+        return np.empty((rows, 0), np.int32), np.empty((rows, 0)), np.zeros(rows, int)
+    parts = []
+    for store, known in enumerate(experts.candidates):
+        places = [
+            place
+            for place, one in enumerate(experts.experts, start=1)
+            if isinstance(one, Candidates) and one.store == store
+        ]
+        # There is room for as many tokens as candidates, but few of these differ.
+        most = int(known.counts.max(initial=0))
+        extra = np.einsum("rv,rvc->rc", shares[:, places], known.probabilities[:, :, :most])
+        parts.append((np.ascontiguousarray(known.tokens[:, :most]), extra, known.counts))
+    if len(parts) == 1:
+        return parts[0]
+    # One list behind the other: what pads the first adds nothing.
+    for _, extra, counts in parts:
+        extra[np.arange(extra.shape[1]) >= counts[:, None]] = 0.0
+    tokens, extra = (np.concatenate([part[i] for part in parts], axis=1) for i in range(2))
+    return tokens, extra, np.full(rows, tokens.shape[1])
 
 
 @compiled

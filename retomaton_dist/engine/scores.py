@@ -105,7 +105,8 @@ class Scores:
         """What models of text alone made of the rows, if they were asked."""
         if TEXT_COLUMNS[0] not in scores.column_names(self.paths[0]):
             return None
-        return TextOutput(**{name: self._column(name) for name in TEXT_COLUMNS})
+        columns: dict[str, Any] = {name: self._column(name) for name in TEXT_COLUMNS}
+        return TextOutput(**columns)
 
     def walk(self, label: str) -> WalkResult:
         """What a walk came to."""
@@ -119,7 +120,8 @@ class Scores:
         shaped = {"sums": sums.reshape(*shape, 2), "favoured": favoured.reshape(shape)}
         restarted = columns["searched"] | (columns["matched"] > 0)
         since = steps_since(self.document, restarted)
-        return WalkResult(self.temperatures, **{**columns, **shaped}, since=since)
+        whole: dict[str, Any] = {**columns, **shaped, "since": since}
+        return WalkResult(self.temperatures, **whole)
 
     def searched(self, label: str) -> NDArray[np.bool_]:
         """Where a walk searched: one column of what `walk` reads."""

@@ -1,6 +1,6 @@
 """Models of text alone, asked beside the LM: the corpus's n-grams and the document's cache."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,8 @@ class TextOutput:
 
     p_cache = votes + escape p_lm. `matched` are the lengths of the longest contexts that the corpus
     and the document have. `favoured_...` are the same of the LM's favourite. Where there is no
-    token yet, its columns are 0; so are those of a model that is not asked.
+    token yet, its columns are 0; so are those of a model that is not asked. `further_log_ngrams`
+    are log p of the n-gram models of further stores.
     """
 
     log_ngram: NDArray[np.float32]
@@ -31,19 +32,21 @@ class TextOutput:
     cache_matched: NDArray[np.int32]
     favoured_log_ngram: NDArray[np.float32]
     favoured_votes: NDArray[np.float32]
+    further_log_ngrams: tuple[NDArray[np.float32], ...] = ()
 
     def columns(self) -> dict[str, NDArray[Any]]:
-        """All columns by their names."""
-        return dict(vars(self))
+        """What is kept of it by name: not what further stores say."""
+        return {name: getattr(self, name) for name in TEXT_COLUMNS}
 
     def rows(self, chosen: slice | Rows) -> "TextOutput":
         """Some of its rows."""
-        return TextOutput(**{name: column[chosen] for name, column in vars(self).items()})
+        columns = {name: column[chosen] for name, column in self.columns().items()}
+        further = tuple(column[chosen] for column in self.further_log_ngrams)
+        return TextOutput(**columns, further_log_ngrams=further)
 
     def of_favourites(self) -> "TextOutput":
         """The same as if the tokens were the LM's favourites."""
-        favoured = {"log_ngram": self.favoured_log_ngram, "votes": self.favoured_votes}
-        return TextOutput(**{**vars(self), **favoured})
+        return replace(self, log_ngram=self.favoured_log_ngram, votes=self.favoured_votes)
 
     @classmethod
     def empty(cls, rows: int) -> "TextOutput":
@@ -52,46 +55,53 @@ class TextOutput:
         return cls(zeros, none, zeros, np.ones(rows, np.float32), none, zeros, zeros)
 
 
-TEXT_COLUMNS = tuple(TextOutput.__dataclass_fields__)
+TEXT_COLUMNS = tuple(
+    name for name in TextOutput.__dataclass_fields__ if name != "further_log_ngrams"
+)
 
 
 @dataclass(frozen=True)
 class TextDistributions:
-    """What the models make of every token: p [rows, vocabulary], and the cache's votes."""
+    """What the models make of every token: p [rows, vocabulary] by store, and the cache's votes."""
 
-    ngram: Floats | None
+    ngrams: tuple[Floats, ...]
     cache: CacheVotes | None
 
     def select(self, rows: Rows) -> "TextDistributions":
         """Some of the rows."""
-        ngram = None if self.ngram is None else self.ngram[rows]
-        return TextDistributions(ngram, self.cache and self.cache.select(rows))
+        ngrams = tuple(p[rows] for p in self.ngrams)
+        return TextDistributions(ngrams, self.cache and self.cache.select(rows))
 
 
 @dataclass(frozen=True)
 class TextModels:
-    """The models that are asked. A text is tokens[begin:end] of some longer array."""
+    """The models that are asked. A text is tokens[begin:end] of some longer array.
+
+    `further` are the n-gram models of further stores.
+    """
 
     ngrams: NGrams | None
     cache: bool
     vocabulary: int
+    further: tuple[NGrams, ...] = ()
 
     def output(
         self, tokens: Tokens, begins: Rows, ends: Rows, targets: Tokens | None, favourites: Tokens
     ) -> TextOutput:
         """What is known of the tokens (None: there are none yet) that follow texts."""
         tokens = read_only(tokens)
-        made = TextOutput.empty(len(ends)).columns()
+        made: dict[str, Any] = TextOutput.empty(len(ends)).columns()
         kinds = {"log_ngram": targets, "favoured_log_ngram": favourites}
         if self.ngrams is not None:
             recent = self._recent(self.ngrams, tokens, begins, ends)
             for name, wanted in kinds.items():
                 if wanted is not None:
-                    # What pads the LM's vocabulary is no token of the corpus's.
-                    known = wanted < self.ngrams.vocabulary
-                    logs, matched = self.ngrams.log_p(recent, np.where(known, wanted, 0))
-                    made[name] = np.where(known, logs, -np.inf).astype(np.float32)
-                    made["ngram_matched"] = matched
+                    made[name], made["ngram_matched"] = _log_p(self.ngrams, recent, wanted)
+        if targets is not None:
+            made["further_log_ngrams"] = tuple(
+                _log_p(model, self._recent(model, tokens, begins, ends), targets)[0]
+                for model in self.further
+            )
         kinds = {"votes": targets, "favoured_votes": favourites}
         if self.cache:
             for name, wanted in kinds.items():
@@ -105,13 +115,14 @@ class TextModels:
     def distributions(self, tokens: Tokens, begins: Rows, ends: Rows) -> TextDistributions:
         """What the models make of every token that may follow texts."""
         tokens = read_only(tokens)
-        ngram = None
-        if self.ngrams is not None:
-            known = self.ngrams.distributions(self._recent(self.ngrams, tokens, begins, ends))
-            ngram = np.zeros((len(ends), self.vocabulary))
-            ngram[:, : known.shape[1]] = known
+        made = []
+        for model in () if self.ngrams is None else (self.ngrams, *self.further):
+            known = model.distributions(self._recent(model, tokens, begins, ends))
+            p = np.zeros((len(ends), self.vocabulary))
+            p[:, : known.shape[1]] = known
+            made.append(p)
         votes = cache_votes(tokens, begins, ends, self.vocabulary) if self.cache else None
-        return TextDistributions(ngram, votes)
+        return TextDistributions(tuple(made), votes)
 
     def _recent(self, ngrams: NGrams, tokens: Tokens, begins: Rows, ends: Rows) -> Tokens:
         """The last tokens of texts, the latest first; -1 where a text began later."""
@@ -119,3 +130,13 @@ class TextModels:
         known = tokens[np.clip(places, 0, len(tokens) - 1)] if len(tokens) else places
         recent: Tokens = np.where(places >= begins[:, None], known, -1).astype(np.int32)
         return recent
+
+
+def _log_p(
+    ngrams: NGrams, recent: Tokens, wanted: Tokens
+) -> tuple[NDArray[np.float32], NDArray[np.int32]]:
+    """Log p of tokens behind the recent ones, and how long the contexts are that it knows."""
+    # What pads the LM's vocabulary is no token of the corpus's.
+    known = wanted < ngrams.vocabulary
+    logs, matched = ngrams.log_p(recent, np.where(known, wanted, 0))
+    return np.where(known, logs, -np.inf).astype(np.float32), matched

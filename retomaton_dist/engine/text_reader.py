@@ -4,7 +4,7 @@ Blocks and slabs bound what is in memory, however long the text or one of its do
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -82,26 +82,51 @@ def _slab(block: DocumentBlock, active: int, steps: range) -> Slab:
     return Slab(steps, spans)
 
 
+class QueryReader(ModelReader):
+    """Runs a model over spans of a text for its queries alone."""
+
+    def read(self, spans: Sequence[Span]) -> NDArray[np.float16]:
+        """The queries at the positions of the spans, which follow each other by rows."""
+        rows = sum(span.last - span.first for span in spans)
+        queries = np.empty((rows, self.lm.dimension), np.float16)
+        for inputs, kept in self.windows.batches(spans):
+            keys = self.lm.keys(torch.from_numpy(inputs)).to(torch.float16).cpu().numpy()
+            for row, item in enumerate(kept):
+                place = slice(item.start, item.start + item.last - item.first)
+                queries[item.first : item.last] = keys[row, place]
+        return queries
+
+
+@dataclass(frozen=True)
 class TextReader(ModelReader):
-    """Runs the model over spans of a text.
+    """Runs the LM over spans of a text, and `key_reader` if queries come from another model.
 
     Queries are rounded to float16 as keys are, so that a context the corpus has finds itself at
     distance 0.
     """
+
+    key_reader: QueryReader | None = None
 
     def read(self, spans: Sequence[Span]) -> LMOutput:
         """Read the positions of the spans, which follow each other by rows."""
         rows = sum(span.last - span.first for span in spans)
         tokens, previous = self._tokens(spans, rows)
         log_lm, entropy, confidence = (np.empty(rows, np.float32) for _ in range(3))
-        queries = np.empty((rows, self.lm.dimension), np.float16)
+        own = self.key_reader is None
+        queries = np.empty((rows, self.lm.dimension if own else 0), np.float16)
         favourites = np.empty(rows, np.int32)
         made = LMOutput(queries, tokens, previous, log_lm, entropy, confidence, favourites)
         for inputs, kept in self.windows.batches(spans):
             keys, logits = self.lm.keys_and_logits(torch.from_numpy(inputs))
             for row, item in enumerate(kept):
                 place = slice(item.start, item.start + item.last - item.first)
-                self._keep(made, slice(item.first, item.last), keys[row, place], logits[row, place])
+                if own:
+                    queries[item.first : item.last] = (
+                        keys[row, place].to(torch.float16).cpu().numpy()
+                    )
+                self._keep(made, slice(item.first, item.last), logits[row, place])
+        if self.key_reader is not None:
+            made = replace(made, queries=self.key_reader.read(spans))
         if not np.isfinite(made.queries).all():
             raise ModelError(
                 "a query is NaN or beyond float16's range (65,504), though no key of the store is: "
@@ -137,8 +162,7 @@ class TextReader(ModelReader):
             previous[span.row + 1 - head : stop] = values[:-1]
         return tokens, previous
 
-    def _keep(self, made: LMOutput, rows: slice, keys: Tensor, logits: Tensor) -> None:
-        made.queries[rows] = keys.to(torch.float16).cpu().numpy()
+    def _keep(self, made: LMOutput, rows: slice, logits: Tensor) -> None:
         wanted = torch.from_numpy(made.tokens[rows].astype(np.int64)).to(logits.device)
         for first in range(0, len(wanted), ROWS_AT_ONCE):
             part = logits[first : first + ROWS_AT_ONCE]

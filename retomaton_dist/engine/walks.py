@@ -91,7 +91,8 @@ class WalkResult:
     nearest candidate: log sum exp((nearest - distance) / temperature). `favoured` are those of the
     LM's favourite, [rows, temperatures, pointed or other]. `states` is n. `matched` is the length
     of the suffix that the walk restarted by (the longest at a document's start), 0 where it did
-    not. `since` is how many steps ago the last restart was, or the document's start.
+    not. `since` is how many steps ago the last restart was, or the document's start. `further` is
+    what the walks of further stores came to at the same rows.
     """
 
     temperatures: tuple[float, ...]
@@ -105,9 +106,12 @@ class WalkResult:
     pointed: NDArray[np.int32]
     nearest: NDArray[np.float32]
     since: NDArray[np.int64]
+    further: tuple["WalkResult", ...] = ()
 
     @classmethod
-    def empty(cls, shape: tuple[int, ...], temperatures: tuple[float, ...]) -> "WalkResult":
+    def empty(
+        cls, shape: tuple[int, ...], temperatures: tuple[float, ...], further: int = 0
+    ) -> "WalkResult":
         """Rows, or walks and rows, without candidates and without searches."""
         return cls(
             temperatures=temperatures,
@@ -120,7 +124,12 @@ class WalkResult:
             pointed=np.zeros(shape, np.int32),
             nearest=np.full(shape, np.inf, np.float32),
             since=np.zeros(shape, np.int64),
+            further=tuple(cls.empty(shape, temperatures) for _ in range(further)),
         )
+
+    def of_store(self, store: int) -> "WalkResult":
+        """What the walk of a store came to; store 0 is the main one."""
+        return self.further[store - 1] if store else self
 
     def columns(self) -> dict[str, NDArray[Any]]:
         """What is kept of it: `since` follows from the rest."""
@@ -147,12 +156,15 @@ class WalkResult:
     def rows(self, chosen: NDArray[np.int64] | slice) -> "WalkResult":
         """Some of its rows."""
         columns = {name: column[chosen] for name, column in self.columns().items()}
-        return WalkResult(self.temperatures, **columns, since=self.since[chosen])
+        further = tuple(other.rows(chosen) for other in self.further)
+        return WalkResult(self.temperatures, **columns, since=self.since[chosen], further=further)
 
     def put(self, rows: NDArray[np.int64], other: "WalkResult") -> None:
         """Write the rows of another result into these."""
         for name, column in (self.columns() | {"since": self.since}).items():
             column[rows] = getattr(other, name)
+        for own, given in zip(self.further, other.further, strict=True):
+            own.put(rows, given)
 
     @property
     def restarted(self) -> NDArray[np.bool_]:

@@ -4,20 +4,19 @@ import math
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from retomaton_dist.calibration.calibration import Calibration
+from retomaton_dist.calibration.calibration import Calibration, check_model
 from retomaton_dist.engine.mixture import TextExpert
 from retomaton_dist.engine.retrieval import Retrieval
-from retomaton_dist.engine.store_parts import (
-    COMPILE,
+from retomaton_dist.engine.store_models import (
     batch_tokens,
-    check_sigmas,
-    choose_automata,
     device_of,
     has_keys,
-    store_model,
+    other_key_model,
+    store_lm,
     windows_of,
 )
-from retomaton_dist.engine.text_reader import TextReader
+from retomaton_dist.engine.store_parts import COMPILE, check_sigmas, choose_automata
+from retomaton_dist.engine.text_reader import QueryReader, TextReader
 from retomaton_dist.errors import BadInput, DamagedStore
 from retomaton_dist.lm.model_reader import WindowReader
 from retomaton_dist.lm.outline import ModelOutline
@@ -42,7 +41,10 @@ POWERS = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, math.inf)
 
 @dataclass(frozen=True)
 class Prepared:
-    """Everything that both texts are read, searched and walked with."""
+    """Everything that both texts are read, searched and walked with.
+
+    `outlined` is the LM; `key_model` gives the queries, if they are asked for and it is another.
+    """
 
     store: Store
     settings: EvaluateSettings
@@ -52,6 +54,7 @@ class Prepared:
     device: str
     retrieval: Retrieval
     kept: Calibration | None = None
+    key_model: ModelOutline | None = None
 
     @property
     def automata(self) -> tuple[str, ...]:
@@ -67,10 +70,14 @@ class Prepared:
         return self.settings.taus
 
     def reader(self, text: Corpus) -> TextReader:
-        """The model over a text, in windows as the corpus was read."""
+        """The models over a text, that of the keys in windows as the corpus was read."""
         size = batch_tokens(self.store, self.outlined.vocabulary, self.settings.batch_tokens)
         windows = WindowReader(text, *windows_of(self.store, self.outlined), size)
-        return TextReader(windows, self.outlined.spec, self.device)
+        queries = None
+        if self.key_model is not None:
+            others = WindowReader(text, *windows_of(self.store, self.key_model), size)
+            queries = QueryReader(others, self.key_model.spec, self.device)
+        return TextReader(windows, self.outlined.spec, self.device, key_reader=queries)
 
     @property
     def restarts_by_suffix(self) -> bool:
@@ -118,9 +125,12 @@ def prepare(
     if walk.k > entries and automata:
         raise BadInput(f"--k {walk.k}: the store has {entries:,} entries; choose 1..{entries}")
     index, suffixes = _index(methods, settings, store), _suffixes(methods, settings, store)
-    outlined, tokenizer = store_model(
-        store, settings.model, settings.device, trust_remote_code=settings.trust_remote_code
-    )
+    outlined, tokenizer = store_lm(store, settings)
+    if kept is not None:
+        check_model(store, kept.name, outlined.spec.identity)
+    key_model = None
+    if any(method.is_walk or method.uses_queries for method in methods):
+        key_model = other_key_model(store, outlined.spec.identity, settings)
     device = device_of(store, settings.device)
     if device == "cuda" and not session.has_gpu():
         raise BadInput("the store's keys were made on a GPU and there is none; use --device cpu")
@@ -143,7 +153,8 @@ def prepare(
         # Duplicates are looked for in the corpus, and its tokens are counted.
         check_stage(store, "tokenize")
         retrieval.check()
-    return Prepared(store, settings, methods, outlined, tokenizer, device, retrieval, kept)
+    loaded = outlined, tokenizer, device
+    return Prepared(store, settings, methods, *loaded, retrieval, kept, key_model)
 
 
 def _calibrated_methods(

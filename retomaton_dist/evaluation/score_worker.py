@@ -37,6 +37,8 @@ class ScoreWorker:
         self._job = job
         # Loaded now, so that no unit's seconds count it.
         _ = job.reader.lm, job.retrieval.opened
+        if job.reader.key_reader is not None:
+            _ = job.reader.key_reader.lm
 
     def run(self, number: int, payload: ScoreUnit) -> Done:
         """Score the unit's documents; count, and say where the time went."""

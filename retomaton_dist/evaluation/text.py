@@ -6,7 +6,6 @@ from pathlib import Path
 
 from retomaton_dist.corpus.documents import Text, read_documents
 from retomaton_dist.corpus.sources import Source
-from retomaton_dist.engine.store_parts import check_tokenizer
 from retomaton_dist.errors import BadInput, CorpusError
 from retomaton_dist.evaluation.prepare import Prepared
 from retomaton_dist.lm.identity import ModelSpec
@@ -57,11 +56,9 @@ class TextPlan:
 def plan_text(flag: str, paths: tuple[str, ...], folder: Path, prepared: Prepared) -> TextPlan:
     """Find a text and cut it as the store's corpus was cut, unless told otherwise.
 
-    It will be tokenised into `folder`. Another tokenizer than the store's is refused, and so is a
-    text of blanks.
+    It will be tokenised into `folder`. A text of blanks is refused.
     """
     settings, config = prepared.settings, prepared.store.stage("tokenize").config
-    check_tokenizer(prepared.store, prepared.outlined.spec.identity)
     identified = prepared.outlined.spec, prepared.tokenizer
     split = settings.split or config["split"]
     return find_text(flag, paths, folder, identified, split, settings.field, config["end"])

@@ -4,11 +4,20 @@ A method is asked for its points as an evaluation asks, but for one threshold: t
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 
 from retomaton_dist.artifacts import open_automaton
 from retomaton_dist.calibration.calibration import Calibration
 from retomaton_dist.calibration.thresholds import restart_for, share_of, tau_for
+from retomaton_dist.engine.mixture import (
+    Candidates,
+    Expert,
+    FurtherNgram,
+    Mixing,
+    TextExpert,
+)
+from retomaton_dist.engine.online import OnlineMixing, Step
 from retomaton_dist.engine.walks import format_threshold
 from retomaton_dist.errors import BadInput
 from retomaton_dist.methods.constant import with_constants
@@ -51,6 +60,34 @@ def choose_point(
     except KeyError as error:
         raise BadInput(_uncalibrated(method, calibrated, setup)) from error
     return point
+
+
+def joined_mixing(points: Sequence[CurvePoint]) -> Mixing | OnlineMixing:
+    """The mixing of stores that are used at once, whose weights follow the text; of one, its own.
+
+    First the document, then all stores' n-grams, then all walks' candidates.
+    """
+    if len(points) == 1:
+        return points[0].mixing
+    steps: list[Step] = []
+    for store, point in enumerate(points):
+        assert isinstance(point.mixing, OnlineMixing)
+        for step in point.mixing.steps:
+            experts = tuple(_of_store(expert, store) for expert in step.experts)
+            steps.append(Step(experts, step.weights))
+    # Each once: there is one document, hence one cache.
+    return OnlineMixing(tuple(sorted(dict.fromkeys(steps), key=_rank)))
+
+
+def _of_store(expert: Expert, store: int) -> Expert:
+    if isinstance(expert, Candidates):
+        return expert._replace(store=store)
+    return FurtherNgram(store) if store and expert is TextExpert.NGRAM else expert
+
+
+def _rank(step: Step) -> int:
+    (expert, *_) = step.experts
+    return 0 if expert is TextExpert.CACHE else 2 if isinstance(expert, Candidates) else 1
 
 
 def _refuse(wanted: LoadSettings, *names: str) -> None:

@@ -4,46 +4,48 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from retomaton_dist.automaton.suffixes import Suffixes
-from retomaton_dist.calibration.calibration import Calibration
+from retomaton_dist.calibration.calibration import Calibration, check_model, newest_calibration
 from retomaton_dist.engine.mixture import TextExpert
 from retomaton_dist.engine.retrieval import Retrieval
-from retomaton_dist.engine.store_parts import (
-    COMPILE,
+from retomaton_dist.engine.several_stores import FurtherStore
+from retomaton_dist.engine.store_models import (
     batch_tokens,
-    check_sigmas,
-    check_tokenizer,
-    choose_automata,
+    check_alike,
     device_of,
-    store_model,
+    other_key_model,
+    store_lm,
     windows_of,
 )
+from retomaton_dist.engine.store_parts import COMPILE, check_sigmas, choose_automata
 from retomaton_dist.engine.token_scores import TokenScores
 from retomaton_dist.errors import BadInput
-from retomaton_dist.generation.curve_point import choose_point
-from retomaton_dist.generation.decoding import Watch
+from retomaton_dist.generation.curve_point import choose_point, joined_mixing
 from retomaton_dist.generation.drafting import Draft, Learnt, drafting_for, suffixes_of
 from retomaton_dist.generation.generate import (
+    ROWS,
     Generated,
     GenerateRequest,
     Prompt,
     Streamer,
     generate,
-    generator_of,
 )
-from retomaton_dist.generation.generator import Generator
+from retomaton_dist.generation.generator import Generator, generator_of
 from retomaton_dist.generation.hugging_face import CustomGenerate, custom_generate
 from retomaton_dist.generation.sampling import SamplingParams
 from retomaton_dist.generation.score import Scorable, score
-from retomaton_dist.lm.identity import ModelSpec
+from retomaton_dist.generation.text_request import Watch
+from retomaton_dist.lm.identity import ModelIdentity, ModelSpec
 from retomaton_dist.lm.model import LanguageModel
+from retomaton_dist.lm.model_reader import WindowedModel
 from retomaton_dist.lm.tokenizer import Tokenizer
 from retomaton_dist.methods.method import CurvePoint
+from retomaton_dist.methods.online import LAMBDA, Online
 from retomaton_dist.methods.registry import METHODS
 from retomaton_dist.settings import PRESETS, LoadSettings
 from retomaton_dist.settings.parsing import refuse_unknown, split_keywords
@@ -55,12 +57,14 @@ NAME = "default"
 
 @dataclass(frozen=True, eq=False)
 class RetomatonLM:
-    """A language model: the LM that the store was made with, mixed with a walk of its automaton.
+    """A language model: an LM, mixed with what the store knows.
 
+    `key_model` is what queries come from, None if that is the LM itself or nothing is walked.
     `point` says how: its `spec` is the walk (None: no walk), its `mixing` gives p, and its `gate`
     says where a walk that forgets may search. `calibration` is the name of what it was chosen by,
     None if there was none. Documents begin and windows slide as in the store's corpus: the model
-    reads `context` tokens at once at most, in windows that begin `stride` tokens apart.
+    reads `context` tokens at once at most, in windows that begin `stride` tokens apart. `further`
+    are stores that are mixed in beside the main one.
     """
 
     store: Store
@@ -72,6 +76,8 @@ class RetomatonLM:
     calibration: str | None
     context: int
     stride: int
+    key_model: WindowedModel | None = None
+    further: tuple[FurtherStore, ...] = ()
 
     @property
     def method(self) -> str:
@@ -137,6 +143,7 @@ class RetomatonLM:
         *,
         slide: bool = True,
         watch: Watch | None = None,
+        batch: int = ROWS,
         **unknown: Any,
     ) -> list[Generated]:
         """Texts that follow prompts, each the beginning of a document; see `generate`.
@@ -153,7 +160,7 @@ class RetomatonLM:
             seed=seed,
         )
         given = [prompts] if isinstance(prompts, str) else prompts
-        kind = replace(choosing, seed=0), len(given) * num_return_sequences
+        kind = replace(choosing, seed=0), min(batch, len(given) * num_return_sequences)
         asked = GenerateRequest(
             max_new_tokens=max_new_tokens,
             choosing=choosing,
@@ -162,6 +169,7 @@ class RetomatonLM:
             stop=(stop,) if isinstance(stop, str) else tuple(stop),
             draft=drafting_for(self, draft, num_beams, kind),
             slide=slide,
+            batch=batch,
         )
         return generate(self, given, asked, streamer, watch)
 
@@ -171,11 +179,12 @@ class RetomatonLM:
     def __str__(self) -> str:
         walk = f", walk {self.point.spec.label}" if self.point.spec else ""
         found = f", calibration {self.calibration!r}" if self.calibration else ""
-        return f"{self.method} of {self.store.path}{walk}{found}"
+        others = "".join(f" and {store.retrieval.store}" for store in self.further)
+        return f"{self.method} of {self.store.path}{others}{walk}{found}"
 
 
-def load(store: str | Path, **settings: Any) -> RetomatonLM:
-    """Load a store as a language model; keywords are the flags of `retomaton score`.
+def load(store: str | Path | Sequence[str | Path], **settings: Any) -> RetomatonLM:
+    """Load a store, or several at once, as a language model; keywords are the flags of `score`.
 
     By default the LM is mixed with all that the store has and that needs no search, by weights that
     follow the text: no calibration is needed. Methods that were calibrated walk by `tau`, or by the
@@ -184,35 +193,87 @@ def load(store: str | Path, **settings: Any) -> RetomatonLM:
     `knn_temperature` must be given, for a method without a network.
     """
     (chosen,) = split_keywords((LoadSettings,), settings)
-    return load_with(store, chosen)
+    if isinstance(store, str | Path):
+        return load_with(store, chosen)
+    if not store:
+        raise BadInput("no store was named")
+    first, *others = store
+    return load_with(first, replace(chosen, with_=(*map(str, others), *chosen.with_)))
 
 
 def load_with(store: str | Path, wanted: LoadSettings) -> RetomatonLM:
-    """Load a store as the settings say."""
-    opened = Store.open(Path(store).resolve())
-    name = wanted.method or default_method(opened, wanted)
+    """Load a store, and those to be mixed in beside it, as the settings say."""
+    opened = [Store.open(Path(path).resolve()) for path in (store, *wanted.with_)]
+    outlined, tokenizer = store_lm(opened[0], wanted)
+    spec = outlined.spec
+    used = [_used(each, spec.identity, wanted, alone=len(opened) == 1) for each in opened]
+    # The main store is the first that is walked.
+    used.sort(key=lambda one: one.point.spec is None)
+    main, *others = used
+    for other in others:
+        check_alike(main.store, other.store, walked=other.point.spec is not None)
+    point = replace(main.point, mixing=joined_mixing([one.point for one in used]))
+    key_model = None
+    if point.spec is not None:
+        key_model = _key_model(main.store, spec.identity, wanted)
+    lm = LanguageModel.load(spec, device_of(main.store, wanted.device))
+    return RetomatonLM(
+        main.store,
+        spec,
+        lm,
+        tokenizer,
+        main.retrieval,
+        point,
+        main.calibration,
+        *windows_of(main.store, outlined),
+        key_model=key_model,
+        further=tuple(FurtherStore(one.retrieval, one.point.spec) for one in others),
+    )
+
+
+class UsedStore(NamedTuple):
+    """A store, and how it is used."""
+
+    store: Store
+    point: CurvePoint
+    retrieval: Retrieval
+    calibration: str | None
+
+
+def _used(store: Store, lm: ModelIdentity, wanted: LoadSettings, *, alone: bool) -> UsedStore:
+    """How a store is used, as the settings say; among others, only what needs no network."""
+    name = wanted.method or default_method(store, lm, wanted)
+    if not alone and wanted.method is None:
+        name = name.removesuffix(LAMBDA)
     method, wanted = METHODS[name], replace(wanted, method=name)
-    kept, automaton = _calibration(opened, wanted), ""
+    if not alone and (method.learns or not isinstance(method, Online)):
+        raise BadInput(
+            f"{name} cannot mix several stores: choose a method whose weights follow the text, "
+            f"such as retomaton+suffix+ngram+cache or lm+ngram+cache"
+        )
+    kept, automaton = _calibration(store, lm, wanted), ""
     if method.is_walk:
-        automaton = choose_automata(wanted.automaton, opened)[0]
+        automaton = choose_automata(wanted.automaton, store)[0]
         if kept is not None and wanted.automaton is None:
             automaton = kept.automata[0]
-    point = choose_point(opened, automaton, kept, wanted)
-    retrieval = _retrieval(opened, automaton, kept, point, wanted.threads)
-    outlined, tokenizer = store_model(
-        opened, wanted.model, wanted.device, trust_remote_code=wanted.trust_remote_code
-    )
-    check_tokenizer(opened, outlined.spec.identity)
-    lm = LanguageModel.load(outlined.spec, device_of(opened, wanted.device))
-    found = kept.name if kept else None
-    windows = windows_of(opened, outlined)
-    return RetomatonLM(opened, outlined.spec, lm, tokenizer, retrieval, point, found, *windows)
+    point = choose_point(store, automaton, kept, wanted)
+    retrieval = _retrieval(store, automaton, kept, point, wanted.threads)
+    return UsedStore(store, point, retrieval, kept.name if kept else None)
 
 
-def default_method(store: Store, wanted: LoadSettings) -> str:
+def _key_model(store: Store, lm: ModelIdentity, wanted: LoadSettings) -> WindowedModel | None:
+    """The model that queries come from, loaded, if it is not the LM itself."""
+    outlined = other_key_model(store, lm, wanted)
+    if outlined is None:
+        return None
+    loaded = LanguageModel.load(outlined.spec, device_of(store, wanted.device))
+    return WindowedModel(outlined.spec, loaded, *windows_of(store, outlined))
+
+
+def default_method(store: Store, lm: ModelIdentity, wanted: LoadSettings) -> str:
     """The strongest mixture that needs no search: with what the store has, and what it learned."""
-    names = [wanted.calibration] if wanted.calibration else store.finished("calibrate")[-1:]
-    learned = Calibration.open(store, names[0]).found if names else {}
+    chosen = wanted.calibration or newest_calibration(store, lm)
+    learned = Calibration.open(store, chosen).found if chosen else {}
     if store.is_done(f"ngram/{NAME}"):
         walks = any(name.startswith(COMPILE) for name in store.manifest.stages)
         begin = "retomaton+suffix" if walks and store.is_done(f"suffix/{NAME}") else "lm"
@@ -226,13 +287,17 @@ def default_method(store: Store, wanted: LoadSettings) -> str:
     )
 
 
-def _calibration(store: Store, wanted: LoadSettings) -> Calibration | None:
-    """The calibration that was named, else the newest; of no use to what was not calibrated."""
+def _calibration(store: Store, lm: ModelIdentity, wanted: LoadSettings) -> Calibration | None:
+    """The calibration that was named, else the newest; of no use to what was not calibrated.
+
+    One that was made with another LM is refused.
+    """
     if wanted.calibration is not None:
+        check_model(store, wanted.calibration, lm)
         return Calibration.open(store, wanted.calibration)
-    names, method = store.finished("calibrate"), METHODS[wanted.method or ""]
-    if names:
-        newest = Calibration.open(store, names[-1])
+    name, method = newest_calibration(store, lm), METHODS[wanted.method or ""]
+    if name is not None:
+        newest = Calibration.open(store, name)
         if method.learns or method.name in newest.found:
             return newest
     if method.learns and (wanted.lambda_ is None or wanted.knn_temperature is None):

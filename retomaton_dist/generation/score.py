@@ -1,8 +1,6 @@
 """Scoring texts: read, walked and mixed in this process, just as an evaluation does."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,11 +9,11 @@ from numpy.typing import NDArray
 from retomaton_dist.engine.block_scores import BlockScorer, Pass
 from retomaton_dist.engine.mixture import Floats, temperatures_for
 from retomaton_dist.engine.online import OnlineMixing, log_target
-from retomaton_dist.engine.text_reader import DocumentBlock, TextReader, blocks
+from retomaton_dist.engine.several_stores import of_all_stores
+from retomaton_dist.engine.text_reader import DocumentBlock, QueryReader, TextReader, blocks
 from retomaton_dist.engine.token_scores import TokenScores
 from retomaton_dist.engine.walks import WalkResult
 from retomaton_dist.errors import BadInput
-from retomaton_dist.lm.model import LanguageModel
 from retomaton_dist.lm.model_reader import WindowReader
 from retomaton_dist.storage.corpus import CorpusInMemory
 
@@ -26,35 +24,28 @@ Scorable = str | Sequence[int] | NDArray[np.int32]
 """A text, or its tokens."""
 
 
-@dataclass(frozen=True)
-class LoadedReader(TextReader):
-    """Reads with a model that is loaded already."""
-
-    loaded: LanguageModel
-
-    @cached_property
-    def lm(self) -> LanguageModel:
-        """The model on its device."""
-        return self.loaded
-
-
 def score(lm: "RetomatonLM", texts: Sequence[Scorable]) -> list[TokenScores]:
     """Score texts, each as a document; text is tokenised as the corpus was, tokens stay."""
     corpus = tokenised(lm, texts)
     specs = () if lm.point.spec is None else (lm.point.spec,)
     chosen = Pass("score", specs, live=True, gate=lm.point.gate)
     temperatures = temperatures_for(lm.point.mixing.experts)
-    scorer = BlockScorer(reader_of(lm, corpus), lm.retrieval, chosen, temperatures)
+    reader = reader_of(lm, corpus)
+    scorer = BlockScorer(reader, lm.retrieval, chosen, temperatures, lm.further)
     found: dict[int, TokenScores] = {}
     for block in blocks(range(len(texts)), corpus.lengths):
         found |= _scored(lm, scorer, block, temperatures)
     return [found[number] for number in range(len(texts))]
 
 
-def reader_of(lm: "RetomatonLM", corpus: CorpusInMemory) -> LoadedReader:
-    """The loaded model over texts."""
+def reader_of(lm: "RetomatonLM", corpus: CorpusInMemory) -> TextReader:
+    """The loaded models over texts."""
     windows = WindowReader(corpus, lm.context, lm.stride, lm.batch_tokens)
-    return LoadedReader(windows, lm.model, lm.lm.device, lm.lm)
+    queries, keys = None, lm.key_model
+    if keys is not None:
+        others = WindowReader(corpus, keys.context, keys.stride, lm.batch_tokens)
+        queries = QueryReader(others, keys.spec, keys.lm.device, keys.lm)
+    return TextReader(windows, lm.model, lm.lm.device, lm.lm, queries)
 
 
 def tokenised(lm: "RetomatonLM", texts: Sequence[Scorable]) -> CorpusInMemory:
@@ -94,6 +85,7 @@ def _scored(
                 columns.setdefault(span.document, []).append(logs[rows])
         else:
             log_p = log_target(mixing, part.lm, walked, part.places[0])
+        searched, matched, states = of_all_stores(walked)
         for span in part.slab.spans:
             rows = slice(span.row, span.row + span.last - span.first)
             room[span.document].put(
@@ -101,9 +93,9 @@ def _scored(
                 tokens=part.lm.tokens[rows],
                 log_p=log_p[rows],
                 log_lm=part.lm.log_lm[rows],
-                searched=walked.searched[rows],
-                matched=walked.matched[rows],
-                states=walked.states[rows],
+                searched=searched[rows],
+                matched=matched[rows],
+                states=states[rows],
             )
     if isinstance(mixing, OnlineMixing):
         for document, parts in columns.items():

@@ -70,8 +70,8 @@ def _walks(
     generator: Generator, spec: WalkSpec, read: LMOutput, before: NDArray[np.int32]
 ) -> Iterator[Walk]:
     """The candidates at every position of a text."""
-    assert generator.retrieval is not None
-    walker, row = Walker(generator.retrieval, [spec], 1), np.array([0])
+    walked = generator.walks[0]
+    walker, row = Walker(walked.retrieval, [spec], 1), np.array([0])
     lanes, lane = walker.lanes(spec)
     try:
         for position in range(len(read)):
@@ -79,7 +79,7 @@ def _walks(
             queries = here.queries
 
             def find(_: Rows, queries: NDArray[np.float16] = queries) -> NDArray[np.int64]:
-                return generator.search(queries)
+                return walked.retrieval.search(queries, walked.neighbours)
 
             gate = generator.gate(here, np.array([position]))
             walker.step(row, before[position : position + 1], queries, find, gate)

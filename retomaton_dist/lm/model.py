@@ -58,22 +58,23 @@ class LanguageModel:
             vocabulary=shape.vocabulary,
         )
 
-    def keys(self, input_ids: Tensor) -> Tensor:
+    def keys(self, input_ids: Tensor, **arguments: Any) -> Tensor:
         """Return the key at every position: [rows, tokens] ids give [rows, tokens, dimension].
 
         The forward pass ends at the key, so neither the LM head nor, for `last_ffn_input`, the
-        last feed-forward block is computed: that is most of the work of a small model.
+        last feed-forward block is computed: that is most of the work of a small model. What else
+        the model takes, a cache among it, may be given.
         """
         with memory_guard(MEMORY_ADVICE):
-            return _keys(self.model, self.place, input_ids.to(self.device))
+            return _keys(self.model, self.place, input_ids.to(self.device), **arguments)
 
-    def keys_and_logits(self, input_ids: Tensor) -> tuple[Tensor, Tensor]:
+    def keys_and_logits(self, input_ids: Tensor, **arguments: Any) -> tuple[Tensor, Tensor]:
         """Return keys and next-token logits [rows, tokens, vocabulary] of one forward pass."""
         seen: list[Tensor] = []
         handle = self.place.watch(seen.append)
         try:
             with memory_guard(MEMORY_ADVICE):
-                logits = _forward(self.model, input_ids.to(self.device)).logits
+                logits = _forward(self.model, input_ids.to(self.device), **arguments).logits
         finally:
             handle.remove()
         return seen[0].reshape(*input_ids.shape, -1), logits
@@ -99,12 +100,12 @@ def check_device(device: str) -> None:
         )
 
 
-def _forward(model: Any, input_ids: Tensor) -> Any:
+def _forward(model: Any, input_ids: Tensor, **arguments: Any) -> Any:
     with torch.inference_mode():
-        return model(input_ids=input_ids, use_cache=False)
+        return model(input_ids=input_ids, **{"use_cache": False, **arguments})
 
 
-def _keys(model: Any, place: KeyPlace, input_ids: Tensor) -> Tensor:
+def _keys(model: Any, place: KeyPlace, input_ids: Tensor, **arguments: Any) -> Tensor:
     seen: list[Tensor] = []
 
     def stop(key: Tensor) -> None:
@@ -113,7 +114,7 @@ def _keys(model: Any, place: KeyPlace, input_ids: Tensor) -> Tensor:
 
     handle = place.watch(stop)
     try:
-        _forward(model, input_ids)
+        _forward(model, input_ids, **arguments)
     except _KeyReached:
         return seen[0].reshape(*input_ids.shape, -1)
     finally:

@@ -84,18 +84,32 @@ class WindowReader:
         return inputs
 
 
+@dataclass(frozen=True, eq=False)
+class WindowedModel:
+    """A loaded model, and the windows in which it reads texts."""
+
+    spec: ModelSpec
+    lm: LanguageModel
+    context: int
+    stride: int
+
+
 @dataclass(frozen=True)
 class ModelReader(PicklesFieldsOnly):
-    """The common part of what reads with a model; sent to a worker, it loads the model there."""
+    """The common part of what reads with a model; sent to a worker, it loads the model there.
+
+    `loaded` is the model if it is there already.
+    """
 
     windows: WindowReader
     model: ModelSpec
     device: str
+    loaded: LanguageModel | None = None
 
     @cached_property
     def lm(self) -> LanguageModel:
         """The model on its device."""
-        return LanguageModel.load(self.model, self.device)
+        return self.loaded or LanguageModel.load(self.model, self.device)
 
     @property
     def corpus(self) -> Corpus:

@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from retomaton_dist.errors import ModelError
-from retomaton_dist.lm.failures import memory_guard
-from retomaton_dist.lm.model import MEMORY_ADVICE, PROBE_TOLERANCE, LanguageModel
+from retomaton_dist.lm.model import PROBE_TOLERANCE, LanguageModel
 from retomaton_dist.lm.row_cache import RowCache
 
 Rows = NDArray[np.int64]
@@ -25,10 +24,16 @@ PROBE = ((3, 1), (2, 3), (1, 2))
 
 
 class Stepper:
-    """A model that reads growing texts in windows of `context` that start every `stride`."""
+    """A model that reads growing texts in windows of `context` that start every `stride`.
 
-    def __init__(self, lm: LanguageModel, context: int, stride: int) -> None:
+    With `keys_only` a forward pass ends at the key, and there are no logits.
+    """
+
+    def __init__(
+        self, lm: LanguageModel, context: int, stride: int, *, keys_only: bool = False
+    ) -> None:
         self.lm, self.context, self.stride = lm, context, stride
+        self._keys_only = keys_only
         taken = inspect.signature(lm.model.forward).parameters
         self._takes_positions = "position_ids" in taken
         # A key that the head reads would be cut along with what the head gives.
@@ -137,19 +142,22 @@ class Stepper:
         if keep is not None and self._keeps:
             kept = keep if isinstance(keep, int) else torch.from_numpy(keep).to(device)
             arguments["logits_to_keep"] = kept
-        seen: list[Tensor] = []
-        handle = self.lm.place.watch(seen.append)
-        try:
-            with memory_guard(MEMORY_ADVICE), torch.inference_mode():
-                ids = torch.from_numpy(tokens).to(device)
-                logits = self.lm.model(
-                    input_ids=ids, past_key_values=cache, use_cache=True, **arguments
-                ).logits
-        finally:
-            handle.remove()
+        arguments |= {"past_key_values": cache, "use_cache": True}
+        if self._keys_only:
+            # What pads another model's vocabulary has no embedding here.
+            known = torch.from_numpy(np.minimum(tokens, self.lm.vocabulary - 1)).to(device)
+            return self.lm.keys(known, **arguments), self._no_logits(size, keep, len(tokens))
+        ids = torch.from_numpy(tokens).to(device)
+        keys, logits = self.lm.keys_and_logits(ids, **arguments)
         if keep is not None and not self._keeps:
             logits = logits[:, -keep:] if isinstance(keep, int) else logits[:, keep]
-        return seen[0].reshape(*tokens.shape, -1), logits
+        return keys, logits
+
+    def _no_logits(self, size: int, keep: NDArray[np.int64] | int | None, rows: int) -> Tensor:
+        """Logits of as many places as were asked for, over no token."""
+        if keep is not None:
+            size = keep if isinstance(keep, int) else len(keep)
+        return torch.empty((rows, size, 0))
 
     def _mask(self, cache: RowCache) -> Tensor:
         """Added to attention [rows, 1, inputs, columns]: a position sees what is not after it."""

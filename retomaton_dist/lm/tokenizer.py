@@ -1,6 +1,7 @@
 """The model's tokenizer: texts to token ids with their byte offsets, and back."""
 
 import hashlib
+import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -102,6 +103,24 @@ def wrap(name: str, tokenizer: Any) -> Tokenizer:
         backend=backend,
         lengths=token_lengths(backend),
     )
+
+
+def first_difference(here: Tokenizer, there: Tokenizer) -> str | None:
+    """How two tokenizers differ, in a few words; None if they are the same."""
+    if here.fingerprint == there.fingerprint:
+        return None
+    if here.vocabulary != there.vocabulary:
+        return f"it has {here.vocabulary:,} tokens here and {there.vocabulary:,} there"
+    for token in range(here.vocabulary):
+        ours, theirs = here.backend.id_to_token(token), there.backend.id_to_token(token)
+        if ours != theirs:
+            return f"token {token} is {ours!r} here and {theirs!r} there"
+    for name in ("bos", "eos"):
+        if getattr(here, name) != getattr(there, name):
+            return f"{name} is {getattr(here, name)} here and {getattr(there, name)} there"
+    parts, others = (json.loads(one.to_json()) for one in (here, there))
+    part = next(name for name in parts if parts[name] != others.get(name))
+    return f"the tokens are the same, but not its {part}: texts would be cut in other ways"
 
 
 def check_vocabulary(tokenizer: Tokenizer, model_vocabulary: int) -> None:

@@ -42,6 +42,13 @@ class ModelSettings(Settings):
         "a Hugging Face causal LM: hub id, local folder, or GGUF file", path="model"
     )
     revision: str | None = option("branch, tag or commit of a hub model", None, shown="main")
+    key_model: str | None = option(
+        "a smaller LM with the same tokenizer that keys and queries come from; --model then only "
+        "gives the probabilities that are mixed",
+        None,
+        shown="--model itself",
+        path="model",
+    )
     key: str = option(
         "the hidden state that is the key: input of the last layer's feed-forward block, "
         "output of the last layer, or what the LM head sees",

@@ -108,7 +108,14 @@ class StoreUseSettings(Settings):
     ngrams: str = option("the n-gram model", "default", names=True)
     parameters: str | None = option("of the search, such as nprobe=64", None, shown="the index's")
     model: str | None = option(
-        "where the store's model now lies", None, shown="where it was", path="model"
+        "the LM whose probabilities are mixed: where it now lies, or any other with the store's "
+        "tokenizer",
+        None,
+        shown="the one that the store was built for, where it was",
+        path="model",
+    )
+    key_model: str | None = option(
+        "where the model of the store's keys now lies", None, shown="where it was", path="model"
     )
     device: str | None = option("auto: as the store's keys", None, choices=("cpu", "cuda"))
     batch_tokens: int | None = option(

@@ -18,6 +18,13 @@ class LoadSettings(Settings):
         None,
         shown="the LM mixed with all that the store has and that needs no search",
     )
+    with_: tuple[str, ...] = option(
+        "further stores with the same tokenizer, mixed in beside the first by weights that follow "
+        "the text",
+        (),
+        shown="none",
+        path="place",
+    )
     automaton: str | None = option("name of a compiled automaton", None, shown="the main one")
     calibration: str | None = option(
         "name of a calibration of the store", None, names=True, shown="the newest"
@@ -55,7 +62,14 @@ class LoadSettings(Settings):
         shown="as calibrated",
     )
     model: str | None = option(
-        "where the store's model now lies", None, shown="where it was", path="model"
+        "the LM whose probabilities are mixed: where it now lies, or any other with the store's "
+        "tokenizer",
+        None,
+        shown="the one that the store was built for, where it was",
+        path="model",
+    )
+    key_model: str | None = option(
+        "where the model of the store's keys now lies", None, shown="where it was", path="model"
     )
     device: str | None = option("auto: as the store's keys", None, choices=("cpu", "cuda"))
     threads: int = option("threads of the walk", 1, least=1, most=1 << 10)

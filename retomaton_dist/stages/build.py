@@ -1,13 +1,13 @@
 """A whole build: all stages in order, and what is wrong with any of them said before the first."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from retomaton_dist.errors import BadInput
-from retomaton_dist.lm.identity import identify
+from retomaton_dist.lm.identity import ModelIdentity, identify
 from retomaton_dist.lm.outline import ModelOutline, outline
-from retomaton_dist.lm.tokenizer import check_vocabulary
+from retomaton_dist.lm.tokenizer import Tokenizer, check_vocabulary, first_difference
 from retomaton_dist.runtime.session import Session
 from retomaton_dist.settings import (
     BuildSettings,
@@ -30,11 +30,16 @@ from retomaton_dist.storage.store import StoreWriter
 
 @dataclass(frozen=True)
 class BuildInputs:
-    """Corpus and model, found and checked, before anything is written."""
+    """Corpus and model, found and checked, before anything is written.
+
+    `outlined` is the model that keys come from; `lm` the one whose probabilities will be mixed, if
+    that is another one.
+    """
 
     corpus: TokenizePlan
     outlined: ModelOutline
     windowing: Windowing
+    lm: ModelIdentity | None = None
 
     def shape(self, entries: int, settings: BuildSettings) -> Shape:
         """Shape of the datastore that extraction makes of so many entries."""
@@ -51,8 +56,27 @@ def find_inputs(store: Path, settings: BuildSettings, session: Session) -> Build
     )
     outlined = outline(identified[0])
     check_vocabulary(corpus.tokenizer, outlined.vocabulary)
+    lm = None
+    if model.key_model is not None:
+        lm, outlined = outlined.spec.identity, _key_model(model, corpus.tokenizer)
     windowing = extract.resolve(settings.of(ExtractSettings), model, outlined, session)
-    return BuildInputs(corpus, outlined, windowing)
+    same = lm is not None and lm.weights == outlined.spec.identity.weights
+    return BuildInputs(corpus, outlined, windowing, None if same else lm)
+
+
+def _key_model(model: ModelSettings, tokenizer: Tokenizer) -> ModelOutline:
+    """The model that keys come from; one with another tokenizer than the LM's is refused."""
+    assert model.key_model is not None
+    spec, own = identify(replace(model, model=model.key_model, revision=None, key_model=None))
+    difference = first_difference(own, tokenizer)
+    if difference is not None:
+        raise BadInput(
+            f"--key-model {model.key_model} has another tokenizer than --model {model.model}: "
+            f"{difference}; choose two models with the same tokenizer"
+        )
+    outlined = outline(spec)
+    check_vocabulary(own, outlined.vocabulary)
+    return outlined
 
 
 def check_later(store: Path | None, settings: BuildSettings, dimension: int) -> None:

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from retomaton_dist.errors import ClusterError, ModelError
-from retomaton_dist.lm.identity import ModelSpec
+from retomaton_dist.lm.identity import ModelIdentity, ModelSpec
 from retomaton_dist.lm.model import choose_dtype
 from retomaton_dist.lm.model_reader import ModelReader, WindowReader
 from retomaton_dist.lm.outline import ModelOutline
@@ -81,13 +81,17 @@ def choose_unit_chunks(shape: Shape, windowing: Windowing) -> int:
 
 @dataclass(frozen=True)
 class ExtractPlan(Plan[range]):
-    """A tokenised corpus, the model that reads it, and how."""
+    """A tokenised corpus, the model that reads it, and how.
+
+    `lm` is the model whose probabilities will be mixed, if that is another one: it is only noted.
+    """
 
     store: Store
     outlined: ModelOutline
     windowing: Windowing
     chunk_entries: int | None
     threads: int
+    lm: ModelIdentity | None = None
 
     @property
     def name(self) -> str:
@@ -125,6 +129,7 @@ class ExtractPlan(Plan[range]):
             "threads": self.threads,
             "chunk_entries": self.shape.chunk_entries,
             "unit_chunks": choose_unit_chunks(self.shape, self.windowing),
+            **({"lm": self.lm.weights} if self.lm else {}),
         }
 
     @cached_property
@@ -160,6 +165,7 @@ class ExtractPlan(Plan[range]):
             "model": self.outlined.spec.identity.name,
             "architecture": self.outlined.architecture,
             "identity": self.outlined.spec.identity.as_facts(),
+            **({"lm": self.lm.as_facts()} if self.lm else {}),
         }
         return Done(datastore.create(self.store.path, self.shape), facts)
 
@@ -185,6 +191,7 @@ class ExtractStage(BuildStage):
             running.text.windowing,
             running.settings.of(ExtractSettings).chunk_entries,
             running.session.settings.threads,
+            running.text.lm,
         )
         run_stage(running.writer, plan, running.session)
 

@@ -4,10 +4,12 @@ import numpy as np
 import pytest
 import torch
 
+from retomaton_dist.automaton.lanes import Distributions
 from retomaton_dist.automaton.ngrams import NGrams
 from retomaton_dist.automaton.suffixes import Suffixes
 from retomaton_dist.engine.lm_output import LMOutput, normalise
 from retomaton_dist.engine.mixture import (
+    Candidates,
     ExpertDistributions,
     candidates_of,
     mixtures,
@@ -133,9 +135,10 @@ def of_token(reading, logits, said, token, texts):
 
 def whole(mixing, spec, reading, logits, said, walker, walked, texts=None):
     """p of every token, from the same walk."""
-    candidates, learned = None, None
+    candidates, learned = (), None
     if walker is not None:
-        candidates = walker.distributions(spec, candidates_of(mixing.experts))
+        versions = [(one.temperature, one.pointer_weight) for one in candidates_of(mixing.experts)]
+        candidates = (walker.distributions(spec, versions),)
     if isinstance(mixing, OnlineMixing):
         learned = mixing.learned_shares(reading, walked)
         shares = mixing.shares(mixing.begin(DOCUMENTS), learned, walked)
@@ -189,3 +192,28 @@ def test_lambda_0_and_no_candidates_are_the_lm_to_the_last_bit():
         assert np.array_equal(log_target(constants[0], told, walked, each), told.log_lm)
         p = whole(constants[0], spec, told, logits, said, walker, walked)
         assert np.array_equal(p, np.exp(logits - said.normals.numpy()[:, None]))
+
+
+def test_candidates_of_several_stores_add_up_whatever_pads_their_lists():
+    random, rows, vocabulary = np.random.default_rng(4), 3, 6
+    stores = []
+    for most in (4, 2):
+        counts = random.integers(0, most + 1, rows)
+        tokens = np.array([random.permutation(vocabulary)[:most] for _ in range(rows)], np.int32)
+        p = random.random((rows, 1, most))
+        stores.append(Distributions(tokens, p, counts))
+    experts = ExpertDistributions((Candidates(1.0, 1.0), Candidates(1.0, 1.0, 1)), tuple(stores))
+    shares = random.dirichlet(np.ones(3), rows)
+    logits = random.normal(size=(rows, vocabulary)).astype(np.float32)
+    said = normalise(torch.from_numpy(logits))
+    mixed = mixtures(shares, logits, said, experts)
+    expected = shares[:, :1] * np.exp(logits - said.normals.numpy()[:, None])
+    for place, store in enumerate(stores, start=1):
+        for row in range(rows):
+            for j in range(store.counts[row]):
+                given = shares[row, place] * store.probabilities[row, 0, j]
+                expected[row, store.tokens[row, j]] += given
+    assert mixed.dense() == pytest.approx(expected)
+    for token in range(vocabulary):
+        log_p, _ = mixed.log_p(np.full(rows, token, np.int32))
+        assert np.exp(log_p) == pytest.approx(expected[:, token])

@@ -4,8 +4,9 @@ import pytest
 from huggingface_hub import constants
 
 import retomaton_dist as rd
+from retomaton_dist.engine.store_models import store_lm
 from retomaton_dist.errors import BadInput, ModelError
-from retomaton_dist.evaluation.prepare import store_model
+from retomaton_dist.settings import LoadSettings
 from retomaton_dist.storage.store import Store
 from tests.conftest import save_tiny_model
 from tests.evaluation.evaluated import write_text
@@ -48,7 +49,9 @@ def test_the_store_knows_the_commit_and_eval_goes_on_with_it_when_main_has_moved
     evaluation = rd.evaluate(built, text=str(text), **GIVEN, **QUIET)
     assert evaluation.settings["model"] == f"{NAME} at {COMMITS[0]}"
     with pytest.raises(BadInput, match=r"is not the one that .* was made with"):
-        rd.evaluate(built, text=str(text), model=NAME, out=str(tmp_path / "o"), **GIVEN, **QUIET)
+        rd.evaluate(
+            built, text=str(text), key_model=NAME, out=str(tmp_path / "o"), **GIVEN, **QUIET
+        )
 
 
 def test_a_model_that_was_moved_is_asked_for_by_its_flag(tmp_path):
@@ -58,8 +61,8 @@ def test_a_model_that_was_moved_is_asked_for_by_its_flag(tmp_path):
     model.rename(tmp_path / "moved")
     opened = Store.open(store)
     with pytest.raises(ModelError, match=r"no longer at .*/model; name its place with --model"):
-        store_model(opened, None, None, trust_remote_code=False)
-    store_model(opened, str(tmp_path / "moved"), None, trust_remote_code=False)
+        store_lm(opened, LoadSettings())
+    store_lm(opened, LoadSettings(model=str(tmp_path / "moved")))
 
 
 def test_the_report_needs_no_model(built, hub, tmp_path, command):

@@ -13,7 +13,6 @@ from retomaton_dist.evaluation.measure import walked_by
 from retomaton_dist.methods.registry import METHODS
 from retomaton_dist.storage import scores as parquet
 from tests.cli.checks import check_refused
-from tests.conftest import save_tiny_model
 from tests.generation.calibrated import make_calibrated
 from tests.lm.tiny import byte_level_tokenizer
 
@@ -201,17 +200,11 @@ def test_what_a_walk_needs_and_the_store_lacks_is_said_with_its_command(
     assert "\n" not in str(refused.value)
 
 
-def test_another_model_is_refused(walkable_store, tmp_path):
-    other = save_tiny_model(tmp_path / "other", n_layer=1)
-    with pytest.raises(BadInput, match="is not the one that"):
-        rd.load(walkable_store.path, model=str(other), **CONSTANT)
-
-
 def test_the_same_weights_with_another_tokenizer_are_refused(walkable_store, tmp_path):
     made = rd.load(walkable_store.path, method="lm").model.identity.place
     other = shutil.copytree(made, tmp_path / "other")
     byte_level_tokenizer(None).save_pretrained(other)
-    with pytest.raises(BadInput, match=r"tokenizer of .* is not the one that"):
+    with pytest.raises(BadInput, match=r"tokenizer of .* is not .* 300 tokens here and .* there"):
         rd.load(walkable_store.path, model=str(other), **CONSTANT)
 
 
