@@ -118,7 +118,7 @@ def first_difference(here: Tokenizer, there: Tokenizer) -> str | None:
     for name in ("bos", "eos"):
         if getattr(here, name) != getattr(there, name):
             return f"{name} is {getattr(here, name)} here and {getattr(there, name)} there"
-    parts, others = (json.loads(one.to_json()) for one in (here, there))
+    parts, others = (json.loads(one.backend.to_str()) for one in (here, there))
     part = next(name for name in parts if parts[name] != others.get(name))
     return f"the tokens are the same, but not its {part}: texts would be cut in other ways"
 
