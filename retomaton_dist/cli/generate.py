@@ -12,7 +12,9 @@ from retomaton_dist.settings import GenerateSettings
 
 STANDARD_INPUT = "-"
 # Settings of the command that are not those of `lm.generate`.
-OWN = ("prompt", "prompts", "batch", "explain", "sources")
+OWN = ("prompt", "prompts", "explain", "sources")
+# Batches of a file's prompts that are given to one call.
+GROUP = 8
 
 
 def run(call: Invocation) -> int:
@@ -31,7 +33,11 @@ def run(call: Invocation) -> int:
         "draft": "auto" if asked["draft"] is None else asked["draft"],
     }
     one_by_one = settings.prompt is not None or settings.prompts == STANDARD_INPUT
-    while group := list(itertools.islice(prompts, 1 if one_by_one else settings.batch)):
+    # As one text ends, the next begins; but what is finished should not wait for too many others.
+    # Beams do not wait for rows.
+    groups = 1 if settings.num_beams > 1 else GROUP
+    size = 1 if one_by_one else groups * settings.batch
+    while group := list(itertools.islice(prompts, size)):
         if not shown.begun:
             # What is done once, such as loading kernels, is not part of the speed that is shown.
             lm.generate(group[:1], max_new_tokens=2, draft=0)

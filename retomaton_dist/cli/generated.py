@@ -7,9 +7,10 @@ from collections.abc import Callable
 import numpy as np
 
 from retomaton_dist.engine.token_scores import TokenScores
-from retomaton_dist.generation.decoding import Effort, GrownText
+from retomaton_dist.generation.decoding import Effort
 from retomaton_dist.generation.generate import Generated, ends_of
 from retomaton_dist.generation.loaded import RetomatonLM
+from retomaton_dist.generation.text_request import GrownText
 from retomaton_dist.generation.token_sources import Support, explain
 from retomaton_dist.settings import GenerateSettings
 

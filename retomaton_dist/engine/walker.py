@@ -71,15 +71,12 @@ class Walker:
         for group in self._groups:
             group.since[:, row] = since
 
-    def select(self, rows: Rows) -> None:
-        """Go on with these rows, in this order, as rows 0, 1, ...; one may be named repeatedly."""
-        targets = np.arange(len(rows))
-        if np.array_equal(rows, targets):
-            return
+    def copy(self, sources: Rows, targets: Rows) -> None:
+        """Have rows go on from where others are."""
         for column in (self.documents, self.positions, self._recent):
-            column[targets] = column[rows]
+            column[targets] = column[sources]
         for group in self._groups:
-            group.copy(rows, targets)
+            group.copy(sources, targets)
 
     def step(
         self, rows: Rows, tokens: Tokens, queries: NDArray[np.float16], find: Find, gate: Mask

@@ -16,10 +16,12 @@ from numpy.typing import NDArray
 from retomaton_dist.engine.mixture import Mixtures
 from retomaton_dist.engine.walker import Rows
 from retomaton_dist.errors import BadInput
-from retomaton_dist.generation.decoding import Effort, Ending, GrownText, grown_text
+from retomaton_dist.generation.decoding import Effort
 from retomaton_dist.generation.generator import Generator, Tokens
 from retomaton_dist.generation.growth import Growth
 from retomaton_dist.generation.sampling import SamplingParams
+from retomaton_dist.generation.text_request import Ending, GrownText
+from retomaton_dist.generation.walk_slots import WalkSlots
 
 Floats = NDArray[np.float64]
 
@@ -66,25 +68,37 @@ class BeamSearch:
         self._ending, self._choosing = ending, choosing
         self._size, self._copies = beams, copies
         self._begun, self._new = time.perf_counter(), 0
-        self._growth = Growth(generator, prompts, beams, ending.max_new_tokens)
+        self._walks, self._forwards = WalkSlots(generator, len(prompts) * beams), 0
+        self._growth = Growth.begin(generator, self._walks, prompts)
         self._all = [Beams(prompt, beams) for prompt in range(len(prompts))]
         self._open = list(self._all)
 
     def run(self) -> tuple[list[GrownText], Effort]:
         """Search to the end; the best texts of each prompt, best first."""
-        growth = self._growth
         try:
+            self._read_prompts()
+            growth = self._growth
             while self._step():
                 growth.read(np.empty((len(growth), 0), np.int32), np.zeros(len(growth), np.int64))
+                self._forwards += 1
+            growth.end_span()
         finally:
-            growth.close()
+            self._walks.close()
         grown = [
             replace(text, copy=copy)
             for beams in self._all
             for copy, (_, text) in enumerate(beams.ended[: self._copies])
         ]
         seconds = time.perf_counter() - self._begun
-        return grown, Effort(seconds, self._new, growth.forwards, growth.searches, 0, 0)
+        return grown, Effort(seconds, self._new, self._forwards, self._walks.searches, 0, 0)
+
+    def _read_prompts(self) -> None:
+        """Read all prompts, then have as many rows of each as there are beams."""
+        left = len(self._all)
+        while left:
+            left -= len(self._growth.read_prompts())
+            self._forwards += 1
+        self._growth = self._growth.take(np.repeat(np.arange(len(self._all)), self._size))
 
     def _step(self) -> bool:
         """Choose the next hypotheses of every prompt; say whether any prompt goes on."""
@@ -97,7 +111,7 @@ class BeamSearch:
         for place, beams in enumerate(self._open):
             first = place * self._size
             found = self._continue(beams, scores[first : first + self._size], first, mixtures)
-            if not beams.is_done(int(growth.made[first]) + 1) and found:
+            if not beams.is_done(int(growth.texts.made[first]) + 1) and found:
                 going.append(beams)
                 sources += [row for row, _ in found]
                 tokens += [token for _, token in found]
@@ -136,27 +150,27 @@ class BeamSearch:
 
     def _ending_of(self, row: int, token: int) -> str | None:
         """Why a hypothesis ends with this token, if it does."""
-        growth = self._growth
-        text = np.append(growth.tokens[row, : growth.lengths[row]], np.int32(token))
-        return self._ending.reason(text, int(growth.prompt_lengths[row]))
+        texts = self._growth.texts
+        text = np.append(texts.text(row), np.int32(token))
+        return self._ending.reason(text, int(texts.prompt_lengths[row]))
 
     def _text(
         self, beams: Beams, row: int, token: int, mixtures: Mixtures, reason: str
     ) -> GrownText:
         """A hypothesis with the token that it ends with."""
         chosen = np.array([row]), np.array([token], np.int32), mixtures.select(np.array([row]))
-        text = grown_text(self._growth, row, beams.prompt, 0, reason)
         last = self._growth.known(*chosen)
-        return replace(text, scores=text.scores.append(**last, accepted=False))
+        scores = self._growth.texts.scored(row).append(**last, accepted=False)
+        return GrownText(beams.prompt, 0, scores, reason)
 
     def _log_p(self, mixtures: Mixtures) -> Floats:
         """What a token adds to a hypothesis: its log-probability, penalised if it was there."""
         with np.errstate(divide="ignore"):
             scores = np.log(mixtures.dense())
-        growth = self._growth
+        texts = self._growth.texts
         if self._choosing.looks_back:
-            for row, length in enumerate(growth.lengths):
-                scores[row] = self._choosing.scores(scores[row], growth.tokens[row, :length])
+            for row, prompt in enumerate(texts.prompt_lengths.tolist()):
+                scores[row] = self._choosing.scores(scores[row], (texts.text(row), prompt))
         return scores
 
 

@@ -20,22 +20,23 @@ Slots = NDArray[np.int64]
 def vote_by_walk(
     columns: Columns,
     lanes: LaneArrays,
+    lane_of: Rows,
     drawn: Tokens,
     room: Rows,
     tokens: Tokens,
     votes: Rows,
     voters: Rows,
 ) -> None:
-    """Fill in drafts of row i from lane i: voters are candidates with the value `drawn[i]`.
+    """Fill in drafts of row i from its lane: voters are candidates with the value `drawn[i]`.
 
     Each of them votes for what its pointer leads to.
     """
     asked = np.empty(lanes.slots.shape[1], np.int64)
     for row in range(drawn.shape[0]):
-        count = 0
-        for i in range(lanes.counts[row]):
-            if lanes.values[row, i] == drawn[row]:
-                asked[count] = next_of(columns, lanes.slots[row, i])
+        count, lane = 0, lane_of[row]
+        for i in range(lanes.counts[lane]):
+            if lanes.values[lane, i] == drawn[row]:
+                asked[count] = next_of(columns, lanes.slots[lane, i])
                 count += 1
         voters[row] = count
         vote(columns, asked[:count], room[row], tokens[row], votes[row])

@@ -65,7 +65,7 @@ def from_walk(columns: Columns, standing: TextStanding, most: int) -> Guesses:
     tokens, votes, voters = _room(len(standing.lengths), most)
     drawn = standing.texts[np.arange(len(tokens)), standing.lengths - 1]
     arrays = standing.lanes.arrays
-    vote_by_walk(columns, arrays, drawn, standing.room, tokens, votes, voters)
+    vote_by_walk(columns, arrays, standing.lane_of, drawn, standing.room, tokens, votes, voters)
     return _guesses(tokens, votes, voters)
 
 

@@ -20,13 +20,14 @@ class TextStanding:
     """Where texts stand when drafts are made: a row per text that is not finished.
 
     `texts[i, :lengths[i]]` are a text's tokens from its first on, prompt included; the last one
-    was just drawn. `lanes` has the candidates that it was drawn with: lane `i` is that of row i.
+    was just drawn. `lanes` has the candidates that it was drawn with, at lane `lane_of[i]`.
     A candidate whose value is that token leads on: its entry's successors are what the corpus
     says next. Without a walk (the method `lm`) there are no lanes. No more than `room[i]` tokens
     can be drafted for row i. Nothing here may be altered.
     """
 
     lanes: Lanes | None
+    lane_of: Rows
     texts: NDArray[np.int32]
     lengths: Rows
     room: Rows

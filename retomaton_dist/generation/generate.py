@@ -12,16 +12,11 @@ from retomaton_dist.engine.text_models import TextModels
 from retomaton_dist.engine.token_scores import TokenScores
 from retomaton_dist.errors import BadInput
 from retomaton_dist.generation.beams import BeamSearch
-from retomaton_dist.generation.decoding import (
-    Decoding,
-    Effort,
-    Ending,
-    GrownText,
-    Watch,
-)
+from retomaton_dist.generation.decoding import Decoding, Effort
 from retomaton_dist.generation.drafts import DraftSource
 from retomaton_dist.generation.generator import Generator, Tokens
 from retomaton_dist.generation.sampling import SamplingParams
+from retomaton_dist.generation.text_request import Ending, GrownText, TextRequest, Watch
 from retomaton_dist.lm.stepper import Stepper
 from retomaton_dist.settings.generate import MOST_NEW_TOKENS, MOST_TEXTS
 
@@ -29,6 +24,9 @@ if TYPE_CHECKING:
     from retomaton_dist.generation.loaded import RetomatonLM
 
 Prompt = str | Sequence[int]
+
+# Texts that grow side by side unless it is said how many.
+ROWS = 64
 
 
 class Streamer(Protocol):
@@ -48,7 +46,8 @@ class GenerateRequest:
     """What is asked of `generate`; the names and meanings are those of transformers.
 
     `stop` are strings that end a text, which they are no part of; `draft` guesses tokens ahead
-    (`drafts.py`). `slide`: texts may grow longer than the model's context.
+    (`drafts.py`). `slide`: texts may grow longer than the model's context. No more than `batch`
+    texts (64 by default) grow side by side: others wait until one has ended. Beams do not wait.
     """
 
     max_new_tokens: int = 64
@@ -58,9 +57,11 @@ class GenerateRequest:
     stop: tuple[str, ...] = ()
     draft: DraftSource | None = None
     slide: bool = True
+    batch: int = ROWS
 
     def __post_init__(self) -> None:
         bounds = {
+            "batch": MOST_TEXTS,
             "max_new_tokens": MOST_NEW_TOKENS,
             "num_beams": MOST_TEXTS,
             "num_return_sequences": MOST_TEXTS,
@@ -145,7 +146,22 @@ def decode(
         if watch is not None:
             raise BadInput("num_beams with a streamer: beams have no text before they end")
         return BeamSearch(generator, prompts, ending, asked.choosing, asked.num_beams, copies).run()
-    return Decoding(generator, prompts, ending, asked.choosing, copies, asked.draft, watch).run()
+    rows = min(asked.batch, len(prompts) * copies)
+    decoding = Decoding(generator, rows, asked.draft)
+    requests = [
+        TextRequest(
+            number=number,
+            prompt=prompt,
+            ending=ending,
+            choosing=asked.choosing,
+            copies=min(rows, copies - first),
+            first_copy=first,
+            watch=watch,
+        )
+        for number, prompt in enumerate(prompts)
+        for first in range(0, copies, rows)
+    ]
+    return decoding.run(requests), decoding.effort
 
 
 def _encoded(lm: "RetomatonLM", number: int, prompt: Prompt) -> Tokens:

@@ -2,14 +2,14 @@
 
 A *span* is what the last forward pass read of each text: its latest token and, perhaps, drafted
 ones behind it. Each place of a span has a query and logits; p at a place is asked for once, in
-order, and only for texts that came to it: walks never go back.
+order, and only for texts that came to it: walks never go back. Prompts are read before that, a
+block of each at a time; what the last tokens of prompts gave is the first span.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -24,72 +24,59 @@ from retomaton_dist.engine.mixture import (
 )
 from retomaton_dist.engine.online import OnlineMixing
 from retomaton_dist.engine.scores import steps_since
-from retomaton_dist.engine.token_scores import TokenScores
 from retomaton_dist.engine.uniform import uniform
 from retomaton_dist.engine.walker import Rows, Walker
 from retomaton_dist.engine.walks import WalkResult
 from retomaton_dist.generation.generator import DOCUMENT, Generator, Tokens
-from retomaton_dist.generation.prompt_reading import PromptReading
-from retomaton_dist.generation.span_search import SearchNeed, SpanSearch
-from retomaton_dist.lm.text_rows import begin
+from retomaton_dist.generation.prompt_reading import PromptBlock
+from retomaton_dist.generation.span_search import SpanSearch
+from retomaton_dist.generation.text_table import TextTable
+from retomaton_dist.generation.walk_slots import WalkSlots
+from retomaton_dist.lm.text_rows import GrowingRows, Stepped
 from retomaton_dist.methods.knnlm import RandomGate
+
+# Tokens of a prompt that one forward pass reads: others wait for it.
+BLOCK = 256
+
+Span = tuple[NDArray[np.float16], Tensor]
+SeePrompt = Callable[[Rows, Tokens, Mixtures], None]
+"""Is told of texts, the tokens of their prompts that come next, and the mixtures there."""
 
 
 class Growth:
-    """Texts from their prompts on, `copies` of each side by side, with room for `most` tokens."""
+    """Texts that are read by the same forward passes; `texts` is what is known of them."""
 
     def __init__(
-        self, generator: Generator, prompts: Sequence[Tokens], copies: int, most: int
+        self, generator: Generator, walks: WalkSlots, texts: TextTable, rows: GrowingRows
     ) -> None:
-        self._generator = generator
-        self.searches, self.forwards = 0, 1
+        self._generator, self._walks, self.texts, self._rows = generator, walks, texts, rows
+        self._span: Span | None = None
         self._search: SpanSearch | None = None
-        # Drafted tokens may fall.
-        self._need = SearchNeed(believed=0.5)
-        sizes = np.array([len(prompt) for prompt in prompts])
-        self.tokens = np.zeros((len(prompts), int(sizes.max()) + most), np.int32)
-        for row, prompt in zip(self.tokens, prompts, strict=True):
-            row[: len(prompt)] = prompt
-        self.lengths, self.prompt_lengths = sizes.copy(), sizes
-        self.scores = TokenScores.empty(len(prompts), most)
-        inputs = [generator.inputs(prompt) for prompt in prompts]
-        online = generator.online
-        self._weights = np.empty((len(prompts), 0)) if online is None else online.begin(len(sizes))
-        read = PromptReading(generator, self.tokens, sizes) if online else None
-        watch = None if read is None else read.see
-        every = generator.walks_prompts
-        self._rows, begun = begin(generator.stepper, inputs, every_query=every, watch=watch)
-        self._walker: Walker | None = None
-        # What came of the last step of each text's walk.
-        self._searched = np.zeros(len(prompts), np.bool_)
-        self._matched, self._states = (np.zeros(len(prompts), np.int32) for _ in range(2))
-        if generator.retrieval is not None and generator.point.spec is not None:
-            specs = [generator.point.spec]
-            self._walker = Walker(generator.retrieval, specs, len(prompts) * copies)
-            self._pass_prompts(self._walker, begun.queries, read)
-        if online is not None and read is not None:
-            for weights, logs in zip(self._weights, read.columns(), strict=True):
-                online.follow_text(weights, logs)
-        last = np.stack([found[-1] for found in begun.queries])
-        rows = np.repeat(np.arange(len(prompts)), copies)
-        self.select(rows)
-        logits = begun.logits if copies == 1 else begun.logits[torch.from_numpy(rows)]
-        self._begin_span(last[rows, None], logits[:, None], np.ones(len(rows), np.int64))
+
+    @classmethod
+    def begin(
+        cls,
+        generator: Generator,
+        walks: WalkSlots,
+        prompts: Sequence[Tokens],
+        *,
+        scored: bool = False,
+    ) -> "Growth":
+        """Texts of which nothing is read yet; `scored`: the tokens of prompts are scored, too."""
+        count, online = len(prompts), generator.online
+        weights = np.empty((count, 0)) if online is None else online.begin(count)
+        slots = walks.begin(count)
+        texts = TextTable.begin(prompts, generator.unpredicted, weights, slots, scored)
+        return cls(generator, walks, texts, GrowingRows(generator.stepper, count))
 
     def __len__(self) -> int:
-        return len(self.lengths)
+        return len(self.texts)
 
     @property
     def lanes(self) -> Lanes | None:
-        """The lanes of the walk, lane i that of text i; None if nothing is walked."""
-        spec = self._generator.point.spec
-        return self._walker.lanes(spec)[0] if self._walker and spec else None
-
-    @property
-    def made(self) -> Rows:
-        """How many tokens each text has beyond its prompt."""
-        made: Rows = self.lengths - self.prompt_lengths
-        return made
+        """The lanes of the walk, that of text i at `texts.slots[i]`; None if nothing is walked."""
+        spec, walker = self._generator.point.spec, self._walks.walker
+        return walker.lanes(spec)[0] if walker and spec else None
 
     def room(self) -> Rows:
         """How many tokens can be drafted for each text."""
@@ -97,57 +84,62 @@ class Growth:
         room: Rows = self._rows.room() - 1
         return room
 
-    def last(self) -> Tokens:
-        """The latest token of each text."""
-        last: Tokens = self.tokens[np.arange(len(self)), self.lengths - 1]
-        return last
+    def read_prompts(self, see: SeePrompt | None = None) -> Rows:
+        """Read the next block of every prompt; the texts whose prompts are read now.
 
-    def select(self, rows: Rows) -> None:
-        """Go on with these texts, in this order; one may be there several times.
-
-        Their spans are over: the next thing is to `read`.
+        `see` is told of every token if they are scored: then all texts are in their prompts.
         """
-        if len(rows) == len(self) and (rows == np.arange(len(rows))).all():
-            return
-        self.tokens, self.lengths = self.tokens[rows], self.lengths[rows]
-        self.prompt_lengths, self._weights = self.prompt_lengths[rows], self._weights[rows]
-        self.scores = self.scores.at(rows)
-        self._searched, self._matched = self._searched[rows], self._matched[rows]
-        self._states = self._states[rows]
-        self._rows.select(rows)
-        if self._walker is not None:
-            self._walker.select(rows)
+        texts, offset = self.texts, self._offset
+        left = texts.prompt_lengths + offset - self._rows.lengths
+        rows = np.flatnonzero(left > 0)
+        counts = np.minimum(np.minimum(left, self._rows.room())[rows], BLOCK)
+        first = self._rows.lengths[rows]
+        # The inputs are the tokens, behind the prefix if there is one.
+        places = first[:, None] - offset + np.arange(int(counts.max()))
+        inputs = texts.tokens[rows[:, None], np.clip(places, 0, texts.tokens.shape[1] - 1)]
+        inputs = np.where(places < 0, self._generator.prefix or 0, inputs)
+        every = see is not None or self._generator.online is not None
+        found = self._rows.extend(inputs.astype(np.int64), counts, rows, last_only=not every)
+        # The last input of all is no position of the prompt: it gives the first new token.
+        passed = counts - (counts == left[rows])
+        if see is not None:
+            self._score_block(passed, found, see)
+        elif passed.any():
+            PromptBlock(self._generator, texts, rows, passed, found).pass_through(self._walks)
+        done = np.flatnonzero(counts == left[rows])
+        self._note_ends(rows, done, counts, found)
+        return rows[done]
 
     def read(self, drafts: NDArray[np.int32], counts: Rows) -> None:
         """Read the latest token of each text, and the first `counts` drafted ones behind it."""
         self._crop()
         tokens = np.zeros((len(self), 1 + drafts.shape[1]), np.int64)
-        tokens[:, 0] = self.last()
+        tokens[:, 0] = self.texts.latest(np.arange(len(self)))
         tokens[:, 1:] = np.maximum(drafts, 0)
         found = self._rows.extend(tokens, counts + 1)
-        self.forwards += 1
-        self._begin_span(found.queries, found.logits, counts + 1)
+        self._begin_span((found.queries, found.logits), counts + 1)
 
     def mixtures(self, rows: Rows, place: int) -> Mixtures:
         """Have the walks of texts come to a place of their spans; p there."""
+        assert self._span is not None
         queries, spans = self._span
         logits = (spans[:, place] if len(rows) == len(self) else spans[rows, place]).float()
         said, known = normalise(logits), logits.cpu().numpy()
         mixing, online = self._generator.point.mixing, self._generator.online
-        spec, walker = self._generator.point.spec, self._walker
+        spec, walker = self._generator.point.spec, self._walks.walker
         lm = self._lm_output(rows, queries[rows, place], said)
         walked, candidates = WalkResult.empty((len(rows),), (1.0,)), None
         if walker is not None and spec is not None:
             walked = self._walk(walker, rows, place, lm)
             candidates = walker.distributions(spec, candidates_of(mixing.experts))
         models = self._generator.text
-        text = None if models is None else models.distributions(*self._texts(rows))
+        text = None if models is None else models.distributions(*self._bounds(rows))
         if online is None:
             assert not isinstance(mixing, OnlineMixing)
             shares, learned = mixing.shares(lm, walked), None
         else:
             learned = online.learned_shares(lm, walked)
-            shares = online.shares(self._weights[rows], learned, walked)
+            shares = online.shares(self.texts.weights[rows], learned, walked)
         experts = ExpertDistributions(mixing.experts, candidates, text, learned)
         return mixtures(shares, known, said, experts)
 
@@ -155,17 +147,14 @@ class Growth:
         self, rows: Rows, tokens: Tokens, chosen: Mixtures, accepted: NDArray[np.bool_]
     ) -> None:
         """Let texts have the tokens that were chosen from these mixtures."""
-        place = rows, self.made[rows]
-        self.tokens[rows, self.lengths[rows]] = tokens
         known = self.known(rows, tokens, chosen)
-        self.scores.put(place, **known, accepted=accepted)
-        self.lengths[rows] += 1
+        self.texts.append(rows, accepted=accepted, **known)
         online = self._generator.online
         if online is not None:
-            weights = self._weights[rows]
+            weights = self.texts.weights[rows]
             p = chosen.experts.probabilities(tokens, np.exp(known["log_lm"]))
             online.follow(weights, chosen.experts.learned, p)
-            self._weights[rows] = weights
+            self.texts.weights[rows] = weights
 
     def known(self, rows: Rows, tokens: Tokens, chosen: Mixtures) -> dict[str, NDArray[Any]]:
         """What is known of tokens that are chosen from these mixtures; of what was drafted, not."""
@@ -174,98 +163,135 @@ class Growth:
             "tokens": tokens,
             "log_p": log_p,
             "log_lm": log_lm,
-            "searched": self._searched[rows],
-            "matched": self._matched[rows],
-            "states": self._states[rows],
+            "searched": self.texts.searched[rows],
+            "matched": self.texts.matched[rows],
+            "states": self.texts.states[rows],
         }
 
-    def close(self) -> None:
-        """End the walks' threads."""
-        self._note_searches()
-        if self._walker is not None:
-            self._walker.close()
+    def select(self, rows: Rows) -> None:
+        """Go on with these texts, in this order; one may be there several times. Others end.
+
+        Their spans are over: the next thing is to `read`.
+        """
+        if np.array_equal(rows, np.arange(len(self))):
+            return
+        before = self.texts.slots
+        self._walks.release(np.delete(before, rows))
+        self._keep(rows)
+        self.texts.slots = self._walks.chosen(before, rows)
+
+    def take(self, rows: Rows) -> "Growth":
+        """Texts whose prompts are read go on elsewhere, with their first span.
+
+        One may be named several times, and goes on as often.
+        """
+        assert self._span is not None
+        texts = self.texts.at(rows)
+        texts.slots = self._walks.chosen(self.texts.slots, rows)
+        part = Growth(self._generator, self._walks, texts, self._rows.take(rows))
+        queries, logits = self._span
+        part._begin_span((queries[rows], logits[rows]), np.ones(len(rows), np.int64))
+        self._keep(np.delete(np.arange(len(self)), rows))
+        self._span = None
+        return part
+
+    def join(self, others: "Growth") -> None:
+        """Have other texts go on behind these; the next thing is to `read`."""
+        others.end_span()
+        self.texts.join(others.texts)
+        self._rows.join(others._rows)
+
+    def end_span(self) -> None:
+        """Take note of what was searched for the last span."""
+        if self._search is not None:
+            self._search.close()
+            self._walks.searches += self._search.searches
+        self._search = None
+
+    @property
+    def _offset(self) -> int:
+        """How many inputs come before the first token."""
+        return 0 if self._generator.prefix is None else 1
+
+    def _keep(self, rows: Rows) -> None:
+        self.texts = self.texts.at(rows)
+        self._rows.select(rows)
+
+    def _score_block(self, counts: Rows, found: Stepped, see: SeePrompt) -> None:
+        """Have texts come through a block of their prompts as if its tokens were chosen."""
+        self._begin_span((found.queries, found.logits), counts)
+        for place in range(int(counts.max(initial=0))):
+            rows = np.flatnonzero(counts > place)
+            tokens = self.texts.tokens[rows, self.texts.lengths[rows]]
+            made = self.mixtures(rows, place)
+            see(rows, tokens, made)
+            self.append(rows, tokens, made, np.zeros(len(rows), np.bool_))
+        self._span = None
+
+    def _note_ends(self, rows: Rows, done: Rows, counts: Rows, found: Stepped) -> None:
+        """Keep what the last tokens of prompts gave as the first span of their texts."""
+        if not len(done):
+            return
+        last = counts[done] - 1
+        logits = found.logits[done, last if found.logits.shape[1] > 1 else 0]
+        if self._span is None:
+            self._span = (
+                np.zeros((len(self), 1, found.queries.shape[2]), np.float16),
+                logits.new_zeros((len(self), 1, logits.shape[-1])),
+            )
+        self._span[0][rows[done], 0] = found.queries[done, last]
+        self._span[1][rows[done], 0] = logits
+        walker = self._walks.walker
+        if walker is not None and not self._generator.walks_prompts:
+            for row in rows[done]:
+                count = int(self.texts.lengths[row]) - self._generator.unpredicted
+                place = int(self.texts.slots[row])
+                walker.skip(place, self.texts.text(row), count - 1, self._since(count))
 
     def _lm_output(self, rows: Rows, queries: NDArray[np.float16], said: Normalised) -> LMOutput:
         """What the LM says behind the latest tokens of texts; there is no next token yet."""
-        previous = self.tokens[rows, self.lengths[rows] - 1]
-        if self._walker is not None:
-            previous = np.where(self._walker.positions[rows] < 0, np.int32(-1), previous)
+        first = self.texts.lengths[rows] <= self._generator.unpredicted
         favourites, models = said.favourites.cpu().numpy().astype(np.int32), self._generator.text
         return LMOutput(
             queries,
             np.zeros(len(rows), np.int32),
-            previous,
+            np.where(first, np.int32(-1), self.texts.latest(rows)),
             np.zeros(len(rows), np.float32),
             said.entropy.cpu().numpy(),
             said.confidence.cpu().numpy(),
             favourites,
-            None if models is None else models.output(*self._texts(rows), None, favourites),
+            None if models is None else models.output(*self._bounds(rows), None, favourites),
         )
 
-    def _texts(self, rows: Rows) -> tuple[Tokens, Rows, Rows]:
+    def _bounds(self, rows: Rows) -> tuple[Tokens, Rows, Rows]:
         """Where the tokens of texts are: an array of many, and the bounds of each."""
-        begins = rows * self.tokens.shape[1]
-        return self.tokens.ravel(), begins, begins + self.lengths[rows]
+        begins = rows * self.texts.tokens.shape[1]
+        return self.texts.tokens.ravel(), begins, begins + self.texts.lengths[rows]
 
     def _walk(self, walker: Walker, rows: Rows, place: int, lm: LMOutput) -> WalkResult:
         """Take the walks of texts to their next positions."""
-        generator = self._generator
+        generator, texts = self._generator, self.texts
         assert self._search is not None
         assert generator.point.spec is not None
-        gate = generator.gate(lm, walker.positions[rows] + 1)
-        last = self.tokens[rows, self.lengths[rows] - 1]
-        walker.step(rows, last, lm.queries, self._search.at(rows, place), gate)
+        gate = generator.gate(lm, texts.lengths[rows] - generator.unpredicted)
+        find = self._search.at(rows, place)
+        walker.step(texts.slots[rows], texts.latest(rows), lm.queries, find, gate)
         grid = temperatures_for(generator.point.mixing.experts)
         walked = walker.results(grid)[generator.point.spec]
-        self._searched[rows], self._matched[rows] = walked.searched, walked.matched
-        self._states[rows] = walked.states
+        texts.searched[rows], texts.matched[rows] = walked.searched, walked.matched
+        texts.states[rows] = walked.states
         return walked
 
     def _crop(self) -> None:
         """Have the model forget drafted tokens that do not stand; the latest was not read yet."""
-        offset = 0 if self._generator.prefix is None else 1
-        self._rows.crop(self.lengths - 1 + offset)
+        self._rows.crop(self.texts.lengths - 1 + self._offset)
 
-    def _begin_span(self, queries: NDArray[np.float16], logits: Tensor, counts: Rows) -> None:
-        self._span = queries, logits
-        if self._walker is not None:
-            self._note_searches()
-            self._search = SpanSearch(self._generator.search, queries, counts, self._need)
-
-    def _note_searches(self) -> None:
-        if self._search is not None:
-            self._search.close()
-            self.searches += self._search.searches
-        self._search = None
-
-    def _pass_prompts(
-        self, walker: Walker, queries: list[NDArray[np.float16]], read: PromptReading | None
-    ) -> None:
-        """Take the walks to where the last positions of prompts are the next ones."""
-        unpredicted = self._generator.unpredicted
-        positions = self.lengths - unpredicted
-        if not self._generator.walks_prompts:
-            for row, count in enumerate(positions):
-                tokens = self.tokens[row, : self.lengths[row]]
-                walker.skip(row, tokens, int(count) - 1, self._since(int(count)))
-            return
-        padded = np.zeros((len(self), int(positions.max()) + 1, queries[0].shape[1]), np.float16)
-        for number, found in enumerate(queries):
-            padded[number, : len(found)] = found
-        need = SearchNeed(believed=1.0)
-        search = SpanSearch(self._generator.search, padded, positions, need)
-        for place in range(int(positions.max())):
-            rows = np.flatnonzero(positions > place)
-            before = place - 1 + unpredicted
-            tokens = self.tokens[rows, before] if before >= 0 else np.full(len(rows), -1, np.int32)
-            opened = np.ones(len(rows), np.bool_)
-            if read is not None:
-                opened = read.gate(rows, place)
-            walker.step(rows, tokens, padded[rows, place], search.at(rows, place), opened)
-            if read is not None:
-                read.walked_to(walker, rows, place)
-            need.note(len(rows), search.asked_at(place))
-        self.searches += search.searches
+    def _begin_span(self, span: Span, counts: Rows) -> None:
+        self.end_span()
+        self._span = span
+        if self._walks.walker is not None:
+            need = self._walks.need_of_spans
+            self._search = SpanSearch(self._generator.search, span[0], counts, need)
 
     def _since(self, positions: int) -> int:
         """Steps since the last position that a gate let a walk to that forgets; -1: none yet."""

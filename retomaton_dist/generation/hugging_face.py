@@ -18,11 +18,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from retomaton_dist.errors import BadInput
-from retomaton_dist.generation.decoding import Ending, GrownText
 from retomaton_dist.generation.drafting import Draft, drafting_for
 from retomaton_dist.generation.generate import GenerateRequest, Streamer, decode, streaming
 from retomaton_dist.generation.generator import Tokens
 from retomaton_dist.generation.sampling import Floats, SamplingParams
+from retomaton_dist.generation.text_request import Ending, GrownText
 
 if TYPE_CHECKING:
     from retomaton_dist.generation.loaded import RetomatonLM

@@ -26,9 +26,9 @@ from retomaton_dist.engine.store_parts import (
 from retomaton_dist.engine.token_scores import TokenScores
 from retomaton_dist.errors import BadInput
 from retomaton_dist.generation.curve_point import choose_point
-from retomaton_dist.generation.decoding import Watch
 from retomaton_dist.generation.drafting import Draft, Learnt, drafting_for, suffixes_of
 from retomaton_dist.generation.generate import (
+    ROWS,
     Generated,
     GenerateRequest,
     Prompt,
@@ -40,6 +40,7 @@ from retomaton_dist.generation.generator import Generator
 from retomaton_dist.generation.hugging_face import CustomGenerate, custom_generate
 from retomaton_dist.generation.sampling import SamplingParams
 from retomaton_dist.generation.score import Scorable, score
+from retomaton_dist.generation.text_request import Watch
 from retomaton_dist.lm.identity import ModelSpec
 from retomaton_dist.lm.model import LanguageModel
 from retomaton_dist.lm.tokenizer import Tokenizer
@@ -137,6 +138,7 @@ class RetomatonLM:
         *,
         slide: bool = True,
         watch: Watch | None = None,
+        batch: int = ROWS,
         **unknown: Any,
     ) -> list[Generated]:
         """Texts that follow prompts, each the beginning of a document; see `generate`.
@@ -153,7 +155,7 @@ class RetomatonLM:
             seed=seed,
         )
         given = [prompts] if isinstance(prompts, str) else prompts
-        kind = replace(choosing, seed=0), len(given) * num_return_sequences
+        kind = replace(choosing, seed=0), min(batch, len(given) * num_return_sequences)
         asked = GenerateRequest(
             max_new_tokens=max_new_tokens,
             choosing=choosing,
@@ -162,6 +164,7 @@ class RetomatonLM:
             stop=(stop,) if isinstance(stop, str) else tuple(stop),
             draft=drafting_for(self, draft, num_beams, kind),
             slide=slide,
+            batch=batch,
         )
         return generate(self, given, asked, streamer, watch)
 

@@ -8,7 +8,7 @@ random number is looked up in the cumulated probabilities, whose borders all mov
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,6 +22,8 @@ Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
 Process = Callable[[NDArray[np.int32], Floats], Floats]
 """Other scores of a text so far and its scores."""
+TextSoFar = tuple[NDArray[np.int32], int]
+"""The tokens of a text, and how many of them are its prompt."""
 
 _STEP = 0x9E3779B97F4A7C15
 
@@ -33,6 +35,8 @@ class SamplingParams:
     Of equally probable tokens the one with the lowest id is the most probable. The repetition
     penalty divides or multiplies scores, which are log p shifted so that they are the LM's logits
     where the automaton has no share; `process` makes other scores of them and the text so far.
+    As OpenAI has them, `presence_penalty` is taken from the scores of tokens behind the prompt, and
+    `frequency_penalty` as often as they are there.
     """
 
     do_sample: bool = False
@@ -40,6 +44,8 @@ class SamplingParams:
     top_k: int | None = None
     top_p: float = 1.0
     repetition_penalty: float = 1.0
+    presence_penalty: float = 0.0
+    frequency_penalty: float = 0.0
     seed: int = 0
     process: Process | None = None
 
@@ -49,19 +55,27 @@ class SamplingParams:
         _check("top_p", self.top_p, 0 < self.top_p <= 1, "above 0, and 1 at most")
         penalty = self.repetition_penalty
         _check("repetition_penalty", penalty, 0 < penalty < math.inf, "above 0")
+        for name in ("presence_penalty", "frequency_penalty"):
+            value = getattr(self, name)
+            _check(name, value, math.isfinite(value), "a finite number")
         whole = isinstance(self.seed, int | np.integer)
         _check("seed", self.seed, whole and 0 <= self.seed < 1 << 63, "a whole number, 0 or more")
 
     @property
     def looks_back(self) -> bool:
         """Whether it depends on the text so far."""
-        return self.repetition_penalty != 1 or self.process is not None
+        by_count = self.presence_penalty or self.frequency_penalty
+        return bool(self.repetition_penalty != 1 or by_count or self.process is not None)
 
-    def scores(self, scores: Floats, before: NDArray[np.int32]) -> Floats:
+    def scores(self, scores: Floats, before: TextSoFar) -> Floats:
         """The scores that take the text so far into account."""
+        text, prompt = before
         if self.repetition_penalty != 1:
-            penalise(scores, before, self.repetition_penalty)
-        return scores if self.process is None else self.process(before, scores)
+            penalise(scores, text, self.repetition_penalty)
+        if self.presence_penalty or self.frequency_penalty:
+            tokens, counts = np.unique(text[prompt:], return_counts=True)
+            scores[tokens] -= self.presence_penalty + self.frequency_penalty * counts
+        return scores if self.process is None else self.process(text, scores)
 
 
 def _check(name: str, value: object, holds: bool, must: str) -> None:
@@ -112,32 +126,46 @@ def most_probable(
 
 def choose(
     mixtures: Mixtures,
-    choosing: SamplingParams,
+    choosing: Sequence[SamplingParams],
     keys: NDArray[np.uint64],
-    before: list[NDArray[np.int32]] | None,
+    before: Sequence[TextSoFar],
 ) -> NDArray[np.int32]:
-    """A token per position; `keys` are those of `position_keys`.
-
-    `before` are the texts so far, if choosing looks back.
-    """
+    """A token per position, each chosen its own way; `keys` are those of `position_keys`."""
     chosen = np.empty(len(mixtures.shares), np.int32)
-    if not choosing.do_sample and before is None:
+    others = [row for row, how in enumerate(choosing) if how.do_sample or how.looks_back]
+    if len(others) < len(chosen):
         lm = mixtures.shares, mixtures.logits, mixtures.normals, mixtures.favourites
         added = mixtures.tokens, mixtures.extra, mixtures.counts, mixtures.base
         most_probable(*lm, *added, chosen)
+    if not others:
         return chosen
-    for row, weight in enumerate(mixtures.dense()):
-        if before is not None:
+    whole = mixtures if len(others) == len(chosen) else mixtures.select(np.array(others))
+    for row, weight in zip(others, whole.dense(), strict=True):
+        how = choosing[row]
+        if how.looks_back:
             with np.errstate(divide="ignore"):
                 scores = np.log(weight) + mixtures.normals[row]
-            scores = choosing.scores(scores, before[row])
+            scores = how.scores(scores, before[row])
             weight = np.exp(scores - scores.max())
-        if choosing.do_sample:
-            cut(weight, choosing)
+        if how.do_sample:
+            cut(weight, how)
             chosen[row] = race(weight, keys[row])
         else:
             chosen[row] = weight.argmax()
     return chosen
+
+
+def most_likely(mixture: Mixtures, token: int, count: int) -> list[tuple[int, float]]:
+    """The `count` most probable tokens of one position with their log p, the likeliest first.
+
+    The token that was chosen is there, too; its log p is the one that is noted for it.
+    """
+    (p,) = mixture.dense()
+    first = np.argpartition(-p, min(count, len(p)) - 1)[:count]
+    tokens = np.union1d(first, [token]).astype(np.int32)
+    logs = [float(mixture.log_p(tokens[i : i + 1])[0][0]) for i in range(len(tokens))]
+    pairs = zip(tokens.tolist(), logs, strict=True)
+    return sorted(pairs, key=lambda pair: (-pair[1], pair[0]))
 
 
 def penalise(scores: Floats, before: NDArray[np.int32], penalty: float) -> None:
@@ -194,9 +222,11 @@ def _uniform(key: np.uint64, token: Whole) -> float:
     return made
 
 
-def position_keys(seed: int, texts: NDArray[np.uint64], positions: Rows) -> NDArray[np.uint64]:
+def position_keys(
+    seeds: NDArray[np.uint64], texts: NDArray[np.uint64], positions: Rows
+) -> NDArray[np.uint64]:
     """What the random numbers of positions come from; `texts` tells texts apart."""
-    mixed = texts + np.uint64(seed * _STEP % (1 << 64))
+    mixed = texts + seeds * np.uint64(_STEP)
     for part in (positions.astype(np.uint64), np.uint64(1)):
         mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9) + part
         mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

@@ -67,6 +67,20 @@ class RowLayer(CacheLayerMixin):  # type: ignore[misc] # transformers has no typ
         if self.is_initialized:
             self.keys, self.values = self.keys[rows], self.values[rows]
 
+    def take(self, layer: "RowLayer", rows: Tensor) -> None:
+        """Have these rows of another layer, and no others."""
+        if layer.is_initialized:
+            self.keys, self.values = layer.keys[rows], layer.values[rows]
+            self.is_initialized = True
+
+    def join(self, layer: "RowLayer") -> None:
+        """Have the rows of another layer behind the own ones."""
+        columns = max(self.keys.shape[2], layer.keys.shape[2])
+        self.keys, self.values = (
+            torch.cat([_with_columns(kept, columns) for kept in pair])
+            for pair in ((self.keys, layer.keys), (self.values, layer.values))
+        )
+
     def get_mask_sizes(self, query_length: int) -> tuple[int, int]:  # noqa: ARG002 - the contract's
         """Columns that are read, and the first of them."""
         return self.place.width, 0
@@ -102,6 +116,18 @@ class RowCache(Cache):  # type: ignore[misc] # transformers has no types
         """Go on with these rows, in this order."""
         for layer in self.layers:
             layer.select(rows)
+
+    def take(self, rows: Tensor) -> "RowCache":
+        """A cache that has these rows alone."""
+        taken = RowCache(len(self.layers))
+        for layer, own in zip(taken.layers, self.layers, strict=True):
+            layer.take(own, rows)
+        return taken
+
+    def join(self, other: "RowCache") -> None:
+        """Have the rows of another cache, in which something was written, behind the own ones."""
+        for layer, more in zip(self.layers, other.layers, strict=True):
+            layer.join(more)
 
 
 def _with_columns(kept: Tensor, columns: int) -> Tensor:

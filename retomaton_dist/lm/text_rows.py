@@ -5,7 +5,6 @@ window that reaches it. So where a row's next position falls to the next window,
 row is made anew from the window's start.
 """
 
-from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -15,61 +14,32 @@ from torch import Tensor
 
 from retomaton_dist.errors import ModelError
 from retomaton_dist.lm.stepper import Rows, Stepper
-from retomaton_dist.lm.windows import batches, document_windows, yielding_windows
+from retomaton_dist.lm.windows import yielding_windows
 
-Tokens = NDArray[np.int32]
 Queries = NDArray[np.float16]
-
-# Tokens of one forward pass over the beginnings of texts, and logits if all of them are wanted.
-BATCH_TOKENS = 8192
-BATCH_LOGITS = 1 << 27
-
-WatchLogits = Callable[[int, int, Tensor], None]
-"""Is given a row, a position of it, and the logits of the positions from there on."""
 
 
 class Stepped(NamedTuple):
-    """What new inputs gave: queries [rows, inputs, d] and logits [rows, inputs, vocabulary]."""
+    """What new inputs gave: queries [rows, inputs, d] and logits [rows, inputs, vocabulary].
+
+    Where only the last input's logits were asked for, that is the one input of `logits`.
+    """
 
     queries: Queries
     logits: Tensor
 
 
-class PromptOutput(NamedTuple):
-    """What the beginnings of texts gave: queries by row, and the last positions' logits.
-
-    Queries are those of the last position alone where no others were asked for.
-    """
-
-    queries: list[Queries]
-    logits: Tensor
-
-
-def begin(
-    stepper: Stepper,
-    documents: Sequence[Tokens],
-    *,
-    every_query: bool,
-    watch: WatchLogits | None = None,
-) -> tuple["GrowingRows", PromptOutput]:
-    """Read the inputs of documents, one or more each; return the rows that go on.
-
-    `watch` sees the logits of all positions, each once.
-    """
-    rows = GrowingRows(stepper, documents)
-    return rows, rows.read_beginnings(every_query=every_query, watch=watch)
-
-
 class GrowingRows:
-    """Rows of a stepper: their inputs so far, where their windows start, and their cache."""
+    """Rows of a stepper: their inputs so far, where their windows start, and their cache.
 
-    def __init__(self, stepper: Stepper, documents: Sequence[Tokens]) -> None:
+    They begin without inputs. Rows may leave (`select`) and come from elsewhere (`join`).
+    """
+
+    def __init__(self, stepper: Stepper, rows: int) -> None:
         self._stepper = stepper
-        self.lengths = np.array([len(document) for document in documents])
-        self._inputs = np.zeros((len(documents), int(self.lengths.max())), np.int32)
-        for row, document in zip(self._inputs, documents, strict=True):
-            row[: len(document)] = document
-        self._starts = self._windows(self.lengths - 1)
+        self.lengths = np.zeros(rows, np.int64)
+        self._inputs = np.zeros((rows, 0), np.int32)
+        self._starts = np.zeros(rows, np.int64)
         self._cache = stepper.new_cache()
 
     def __len__(self) -> int:
@@ -80,43 +50,31 @@ class GrowingRows:
         room: Rows = self._windows(self.lengths) + self._stepper.context - self.lengths
         return room
 
-    def read_beginnings(self, *, every_query: bool, watch: WatchLogits | None) -> PromptOutput:
-        """Fill the cache with the last window of every row; see `begin`."""
-        sizes, most = self.lengths - self._starts, BATCH_TOKENS
-        if watch is not None:
-            most = max(1, min(most, BATCH_LOGITS // self._stepper.lm.vocabulary))
-        queries: list[Queries] = [np.empty((0, 0), np.float16)] * len(self)
-        logits: list[Tensor | None] = [None] * len(self)
-        for group in batches(sizes.tolist(), most):
-            rows = None if len(group) == len(self) else group
-            order = np.arange(len(self)) if rows is None else group
-            keys, made, last = self._beginnings(rows, order, sizes[order], watch is not None)
-            for place, row in enumerate(order):
-                first = 0 if every_query else sizes[row] - 1
-                queries[row] = _rounded(keys[place, first : sizes[row]])
-                logits[row] = made[place, last[place]].clone()
-                if watch is not None:
-                    fresh = self._fresh(row)
-                    watch(row, self._starts[row] + fresh, made[place, fresh : sizes[row]])
-        if every_query or watch is not None:
-            for row in range(len(self)):
-                before = self._earlier(row, watch)
-                if every_query and before:
-                    queries[row] = np.concatenate([*before, queries[row][self._fresh(row) :]])
-        return PromptOutput(queries, torch.stack([row for row in logits if row is not None]))
+    def extend(
+        self,
+        tokens: NDArray[np.int64],
+        counts: Rows,
+        rows: Rows | None = None,
+        *,
+        last_only: bool = False,
+    ) -> Stepped:
+        """Read the first `counts[i]` tokens of rows (None: all), 1 to `room()` of each.
 
-    def extend(self, tokens: NDArray[np.int64], counts: Rows) -> Stepped:
-        """Read the first `counts[row]` tokens of every row, 1 to `room()`; what pads is ignored."""
-        before, most = self.lengths, tokens.shape[1]
-        self.lengths = before + counts
-        self._remember(tokens, counts, before)
+        What pads is ignored. With `last_only` there are logits of each row's last input alone.
+        """
+        chosen = np.arange(len(self)) if rows is None or len(rows) == len(self) else rows
+        before = self.lengths[chosen]
+        self.lengths[chosen] = before + counts
+        self._remember(chosen, tokens, counts, before)
         starts = self._windows(before)
-        stays = starts == self._starts
-        self._starts = starts
+        stays = starts == self._starts[chosen]
+        self._starts[chosen] = starts
+        ends = counts - 1 if last_only else None
         if stays.all():
-            keys, logits = self._read(None, tokens, before - starts, None)
+            whole = None if len(chosen) == len(self) else chosen
+            keys, logits = self._read(whole, tokens, before - starts, ends)
             return Stepped(_rounded(keys), logits)
-        return self._extend_apart(tokens, before, stays, most)
+        return self._extend_apart(chosen, tokens, before - starts, stays, ends)
 
     def crop(self, lengths: Rows) -> None:
         """Take inputs back, none that an earlier `extend` gave: rows have so many then."""
@@ -128,78 +86,74 @@ class GrowingRows:
         self._inputs = self._inputs[rows]
         self._cache.select(torch.from_numpy(rows))
 
+    def take(self, rows: Rows) -> "GrowingRows":
+        """These rows as rows of their own; they are still here, too."""
+        taken = GrowingRows(self._stepper, 0)
+        taken.lengths, taken._starts = self.lengths[rows], self._starts[rows]
+        taken._inputs = self._inputs[rows]
+        taken._cache = self._cache.take(torch.from_numpy(rows))
+        return taken
+
+    def join(self, others: "GrowingRows") -> None:
+        """Have rows from elsewhere go on behind these."""
+        self.lengths = np.concatenate([self.lengths, others.lengths])
+        self._starts = np.concatenate([self._starts, others._starts])
+        width = max(self._inputs.shape[1], others._inputs.shape[1])
+        self._inputs = np.concatenate([_wide(rows._inputs, width) for rows in (self, others)])
+        self._cache.join(others._cache)
+
     def _extend_apart(
-        self, tokens: NDArray[np.int64], before: Rows, stays: NDArray[np.bool_], most: int
+        self,
+        rows: Rows,
+        tokens: NDArray[np.int64],
+        columns: Rows,
+        stays: NDArray[np.bool_],
+        ends: Rows | None,
     ) -> Stepped:
         """Rows that go on, and those that begin their next windows: a pass for each kind."""
         keys: Tensor | None = None
-        for rows in (np.flatnonzero(stays), np.flatnonzero(~stays)):
-            if not len(rows):
+        for places in (np.flatnonzero(stays), np.flatnonzero(~stays)):
+            if not len(places):
                 continue
-            columns = before[rows] - self._starts[rows]
-            if stays[rows[0]]:
-                part = self._read(rows, tokens[rows], columns, None)
+            last = None if ends is None else ends[places]
+            if stays[places[0]]:
+                part = self._read(rows[places], tokens[places], columns[places], last)
             else:
-                part = self._next_window(rows, columns, most)
+                part = self._next_window(rows[places], int(columns[places[0]]), tokens, last)
             if keys is None:
-                shape = len(self), most
-                keys = part[0].new_zeros((*shape, part[0].shape[-1]))
-                logits = part[1].new_zeros((*shape, part[1].shape[-1]))
-            keys[rows], logits[rows] = part
+                keys = part[0].new_zeros((*tokens.shape, part[0].shape[-1]))
+                logits = part[1].new_zeros((len(rows), *part[1].shape[1:]))
+            keys[places], logits[places] = part
         assert keys is not None
         return Stepped(_rounded(keys), logits)
 
-    def _next_window(self, rows: Rows, columns: Rows, most: int) -> tuple[Tensor, Tensor]:
-        """Read the new windows of rows, all of which have as much before their next position."""
-        base = int(columns[0])
-        tokens = np.zeros((len(rows), base + most), np.int64)
+    def _next_window(
+        self, rows: Rows, base: int, tokens: NDArray[np.int64], ends: Rows | None
+    ) -> tuple[Tensor, Tensor]:
+        """Read the new windows of rows, all of which have `base` inputs before the next one."""
+        whole = np.zeros((len(rows), base + tokens.shape[1]), np.int64)
         for place, row in enumerate(rows):
             known = self._inputs[row, self._starts[row] : self.lengths[row]]
-            tokens[place, : len(known)] = known
-        keys, logits = self._read(rows, tokens, np.zeros(len(rows), np.int64), most)
+            whole[place, : len(known)] = known
+        keep = tokens.shape[1] if ends is None else base + ends
+        keys, logits = self._read(rows, whole, np.zeros(len(rows), np.int64), keep)
         return keys[:, base:], logits
 
-    def _beginnings(
-        self, rows: Rows | None, order: Rows, sizes: Rows, every_logit: bool
-    ) -> tuple[Tensor, Tensor, Rows]:
-        """Keys and logits of the last windows of rows, and which are those of the last positions.
-
-        Other positions' logits are left out unless they are wanted.
-        """
-        tokens = np.zeros((len(order), int(sizes.max())), np.int64)
-        for place, row in enumerate(order):
-            tokens[place, : sizes[place]] = self._inputs[row, self._starts[row] : self.lengths[row]]
-        ends, where = np.unique(sizes - 1, return_inverse=True)
-        columns = np.zeros(len(order), np.int64)
-        keys, logits = self._read(rows, tokens, columns, None if every_logit else ends)
-        return keys, logits, sizes - 1 if every_logit else where
-
-    def _fresh(self, row: int) -> int:
-        """How many positions of a row's window an earlier one has yielded."""
-        return self._stepper.context - self._stepper.stride if self._starts[row] else 0
-
-    def _earlier(self, row: int, watch: WatchLogits | None) -> list[Queries]:
-        """The queries of the positions that windows before a row's own yield."""
-        stepper, start = self._stepper, int(self._starts[row])
-        sizes, parts = (stepper.context, stepper.stride), []
-        last = start + self._fresh(row)
-        for window in document_windows(row, int(self.lengths[row]), *sizes, 0, last):
-            inputs = self._inputs[row, window.start : window.last].astype(np.int64)
-            ids = torch.from_numpy(inputs[None])
-            if watch is None:
-                keys = stepper.lm.keys(ids)
-            else:
-                keys, logits = stepper.lm.keys_and_logits(ids)
-                watch(row, window.start + window.keep, logits[0, window.keep :])
-            parts.append(_rounded(keys[0, window.keep :]))
-        return parts
-
     def _read(
-        self, rows: Rows | None, tokens: NDArray[np.int64], columns: Rows, keep: Rows | int | None
+        self,
+        rows: Rows | None,
+        tokens: NDArray[np.int64],
+        columns: Rows,
+        keep: Rows | int | None,
     ) -> tuple[Tensor, Tensor]:
+        """Keys of all inputs, and logits: of all (None), of the last so many, or of one per row."""
         stepper = self._stepper
-        chosen = self._cache, len(self), rows, tokens, columns, keep
-        return stepper.forward(*chosen, together=stepper.together)
+        passed = self._cache, len(self), rows, tokens, columns
+        if not isinstance(keep, np.ndarray):
+            return stepper.forward(*passed, keep, together=stepper.together)
+        ends, where = np.unique(keep, return_inverse=True)
+        keys, logits = stepper.forward(*passed, ends, together=stepper.together)
+        return keys, logits[torch.arange(len(keep)), torch.from_numpy(where)][:, None]
 
     def _windows(self, positions: Rows) -> Rows:
         """Where the windows that yield these positions start."""
@@ -207,12 +161,17 @@ class GrowingRows:
         starts: Rows = yielding_windows(positions, context, stride) * stride
         return starts
 
-    def _remember(self, tokens: NDArray[np.int64], counts: Rows, before: Rows) -> None:
+    def _remember(
+        self, chosen: Rows, tokens: NDArray[np.int64], counts: Rows, before: Rows
+    ) -> None:
         if self.lengths.max() > self._inputs.shape[1]:
-            size = 2 * int(self.lengths.max())
-            self._inputs = np.pad(self._inputs, ((0, 0), (0, size - self._inputs.shape[1])))
+            self._inputs = _wide(self._inputs, 2 * int(self.lengths.max()))
         rows, places = np.nonzero(np.arange(tokens.shape[1]) < counts[:, None])
-        self._inputs[rows, before[rows] + places] = tokens[rows, places]
+        self._inputs[chosen[rows], before[rows] + places] = tokens[rows, places]
+
+
+def _wide(inputs: NDArray[np.int32], width: int) -> NDArray[np.int32]:
+    return np.pad(inputs, ((0, 0), (0, width - inputs.shape[1])))
 
 
 def _rounded(keys: Tensor) -> Queries:

@@ -52,7 +52,8 @@ def standing(texts, lanes=None, room=MOST):
     padded = np.full((len(texts), lengths.max()), -1, np.int32)
     for row, text in zip(padded, texts, strict=True):
         row[: len(text)] = text
-    return TextStanding(lanes, padded, lengths, np.broadcast_to(room, len(texts)).copy())
+    lane_of = np.arange(len(texts))
+    return TextStanding(lanes, lane_of, padded, lengths, np.broadcast_to(room, len(texts)).copy())
 
 
 def drafted(guesses, row):

@@ -8,6 +8,7 @@ import torch
 
 from retomaton_dist.errors import BadInput
 from retomaton_dist.generation.growth import Growth
+from retomaton_dist.generation.walk_slots import WalkSlots
 from retomaton_dist.methods.knnlm import RandomGate
 from tests.generation.drafted import Guessing
 from tests.generation.stores import loaded, with_network
@@ -165,7 +166,12 @@ def test_beams_find_texts_at_least_as_probable_as_greedy_ones(lm, lines):
 def test_p_sums_to_1_at_every_position(learned, without_bos, lines):
     for lm in (learned, without_bos):
         prompts = [np.array(prompt, np.int32) for prompt in prompts_of(lm, lines)]
-        growth, rows = Growth(lm.generator, prompts, 1, 8), np.arange(len(prompts))
+        walks, rows = WalkSlots(lm.generator, len(prompts)), np.arange(len(prompts))
+        growth = Growth.begin(lm.generator, walks, prompts)
+        done = 0
+        while done < len(prompts):
+            done += len(growth.read_prompts())
+        growth = growth.take(rows)
         for _ in range(8):
             found = growth.mixtures(rows, 0)
             p = found.dense()
@@ -174,7 +180,7 @@ def test_p_sums_to_1_at_every_position(learned, without_bos, lines):
             assert found.log_p(tokens)[0] == pytest.approx(np.log(p.max(axis=1)))
             growth.append(rows, tokens, found, np.zeros(len(rows), np.bool_))
             growth.read(np.empty((len(rows), 0), np.int32), np.zeros(len(rows), np.int64))
-        growth.close()
+        walks.close()
 
 
 def test_copies_of_a_prompt_differ_and_do_not_depend_on_how_many_there_are(learned, lines):

@@ -47,7 +47,9 @@ def mixtures_of(random, rows=6, candidates=7, everywhere=False):
 
 
 def keys_of(seed, count):
-    return position_keys(seed, np.zeros(count, np.uint64), np.arange(count))
+    return position_keys(
+        np.full(count, seed, np.uint64), np.zeros(count, np.uint64), np.arange(count)
+    )
 
 
 def warped(scores, choosing, before):
@@ -69,7 +71,7 @@ def test_greedy_takes_the_most_probable_token_of_the_whole_distribution(seed, ev
     found = mixtures_of(np.random.default_rng(seed), everywhere=everywhere)
     p = found.dense()
     assert p.sum(axis=1) == pytest.approx(1.0)
-    chosen = choose(found, SamplingParams(), keys_of(0, len(p)), None)
+    chosen = choose(found, [SamplingParams()] * len(p), keys_of(0, len(p)), [])
     assert chosen.tolist() == p.argmax(axis=1).tolist()
     log_p, log_lm = found.log_p(chosen)
     assert log_p == pytest.approx(np.log(p.max(axis=1)))
@@ -81,10 +83,10 @@ def test_of_equally_probable_tokens_the_lowest_is_taken():
     nothing = np.zeros((1, 2), np.int32), np.zeros((1, 2)), np.zeros(1, np.int64)
     lm, rest = (np.zeros(1), np.zeros(1, np.int64)), (np.empty((1, 0)), ExpertDistributions(()))
     even = Mixtures(np.ones(1), logits, *lm, *nothing, *rest)
-    assert choose(even, SamplingParams(), keys_of(0, 1), None) == [0]
+    assert choose(even, [SamplingParams()], keys_of(0, 1), []) == [0]
     tokens, extra = np.array([[3, 2]], np.int32), np.full((1, 2), 0.25)
     tied = Mixtures(np.full(1, 0.5), logits, *lm, tokens, extra, np.array([2]), *rest)
-    assert choose(tied, SamplingParams(), keys_of(0, 1), None) == [2]
+    assert choose(tied, [SamplingParams()], keys_of(0, 1), []) == [2]
 
 
 @pytest.mark.parametrize(
@@ -105,7 +107,7 @@ def test_what_is_left_to_draw_from_is_what_transformers_leaves(asked):
         before = random.integers(0, VOCABULARY, 9).astype(np.int32)
         scores = np.log(p) + normal
         expected = warped(scores.copy(), choosing, before)
-        weight = np.exp(choosing.scores(scores, before))
+        weight = np.exp(choosing.scores(scores, (before, 4)))
         cut(weight, choosing)
         assert weight / weight.sum() == pytest.approx(expected, abs=1e-9)
 
@@ -129,6 +131,25 @@ def test_a_draw_hardly_ever_changes_where_rounding_moves_p():
 
 def test_draws_depend_on_seed_text_and_position_alone():
     texts, places = np.array([1, 1, 2], np.uint64), np.array([4, 5, 4])
-    keys = position_keys(3, texts, places)
-    assert len({*keys.tolist(), *position_keys(4, texts, places).tolist()}) == 6
-    assert position_keys(3, texts[1:], places[1:]).tolist() == keys[1:].tolist()
+    keys = position_keys(np.full(len(places), 3, np.uint64), texts, places)
+    assert (
+        len(
+            {
+                *keys.tolist(),
+                *position_keys(np.full(len(places), 4, np.uint64), texts, places).tolist(),
+            }
+        )
+        == 6
+    )
+    assert (
+        position_keys(np.full(len(places) - 1, 3, np.uint64), texts[1:], places[1:]).tolist()
+        == keys[1:].tolist()
+    )
+
+
+def test_openai_penalties_are_taken_from_tokens_behind_the_prompt():
+    choosing = SamplingParams(presence_penalty=0.5, frequency_penalty=0.25)
+    assert choosing.looks_back
+    text = np.array([3, 3, 1, 2, 1], np.int32)
+    scores = choosing.scores(np.zeros(5), (text, 2))
+    assert scores.tolist() == [0.0, -1.0, -0.75, 0.0, 0.0]

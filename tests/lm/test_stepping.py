@@ -7,7 +7,7 @@ import torch
 from retomaton_dist.errors import ModelError
 from retomaton_dist.lm.model import LanguageModel
 from retomaton_dist.lm.stepper import Stepper
-from retomaton_dist.lm.text_rows import begin
+from retomaton_dist.lm.text_rows import GrowingRows
 from retomaton_dist.lm.windows import document_windows
 from tests.lm.tiny import FAMILIES, VOCABULARY, save_model, spec_of
 
@@ -41,13 +41,31 @@ def read(lm, tokens):
     return torch.cat(keys).float().numpy(), torch.cat(logits).detach().numpy()
 
 
+def begin(stepper, beginnings):
+    """Rows that have read these beginnings, in blocks that end where windows do, and the output."""
+    rows, texts = GrowingRows(stepper, len(beginnings)), list(enumerate(beginnings))
+    queries = [[] for _ in beginnings]
+    logits = [None for _ in beginnings]
+    while left := [row for row, text in texts if rows.lengths[row] < len(text)]:
+        chosen = np.array(left)
+        before = rows.lengths[chosen]
+        ends = np.array([len(beginnings[row]) for row in left])
+        counts = np.minimum(ends - before, rows.room()[chosen])
+        tokens = np.zeros((len(left), counts.max()), np.int64)
+        for place, row in enumerate(left):
+            known = beginnings[row][before[place] : before[place] + counts[place]]
+            tokens[place, : len(known)] = known
+        found = rows.extend(tokens, counts, chosen, last_only=True)
+        for place, row in enumerate(left):
+            queries[row].extend(found.queries[place, : counts[place]])
+            logits[row] = found.logits[place, 0].numpy()
+    return rows, queries, logits
+
+
 def grown(stepper, texts, sizes, random, most=4, rejecting=False):
     """Read texts to their ends in steps of random sizes; some inputs are wrong and taken back."""
-    rows, begun = begin(
-        stepper, [t[:n] for t, n in zip(texts, sizes, strict=True)], every_query=True
-    )
-    queries = [list(found) for found in begun.queries]
-    logits = [[found] for found in begun.logits.numpy()]
+    rows, queries, last = begin(stepper, [t[:n] for t, n in zip(texts, sizes, strict=True)])
+    logits = [[found] for found in last]
     left = np.arange(len(texts))
     while len(left):
         lengths = rows.lengths.copy()
@@ -104,13 +122,27 @@ def test_one_row_needs_no_mask_and_grows_by_single_tokens(models):
 def test_rows_can_be_copied_and_reordered(models):
     lm, random = models("llama"), np.random.default_rng(5)
     texts = [random.integers(0, VOCABULARY, 12).astype(np.int32) for _ in range(2)]
-    rows, _ = begin(Stepper(lm, CONTEXT, STRIDE), [texts[0][:4], texts[1][:7]], every_query=False)
+    rows, _, _ = begin(Stepper(lm, CONTEXT, STRIDE), [texts[0][:4], texts[1][:7]])
     rows.select(np.array([1, 0, 1]))
     tokens = np.array([texts[1][7], texts[0][4], texts[1][8]])[:, None].astype(np.int64)
     found = rows.extend(tokens, np.ones(3, np.int64))
     beginnings = [texts[1][:8], texts[0][:5], np.append(texts[1][:7], texts[1][8])]
     for place, beginning in enumerate(beginnings):
         assert found.queries[place, -1] == pytest.approx(read(lm, beginning)[0][-1], abs=TOLERANCE)
+
+
+def test_rows_that_come_from_elsewhere_go_on_as_if_they_had_begun_here(models):
+    stepper, random = Stepper(models("llama"), CONTEXT, STRIDE), np.random.default_rng(6)
+    texts = [random.integers(0, VOCABULARY, size).astype(np.int32) for size in (15, 9, 40)]
+    rows, _, _ = begin(stepper, [texts[0][:14]])
+    others, _, _ = begin(stepper, [texts[1][:3], texts[2][:39], texts[1][:8]])
+    rows.join(others.take(np.array([2, 1])))
+    tokens = np.array([texts[0][14], texts[1][8], texts[2][39]])[:, None].astype(np.int64)
+    found = rows.extend(tokens, np.ones(3, np.int64))
+    for place, text in enumerate(texts):
+        keys, logits = read(stepper.lm, text)
+        assert found.queries[place, -1] == pytest.approx(keys[-1], abs=TOLERANCE)
+        assert found.logits[place, -1].numpy() == pytest.approx(logits[-1], abs=1e-3)
 
 
 def test_a_model_that_attends_to_a_window_is_not_asked_for_unequal_rows_at_once(models):
