@@ -193,23 +193,34 @@ def load(store: str | Path, **settings: Any) -> RetomatonLM:
 def load_with(store: str | Path, wanted: LoadSettings) -> RetomatonLM:
     """Load a store as the settings say."""
     opened = Store.open(Path(store).resolve())
-    name = wanted.method or default_method(opened, wanted)
-    method, wanted = METHODS[name], replace(wanted, method=name)
-    kept, automaton = _calibration(opened, wanted), ""
-    if method.is_walk:
-        automaton = choose_automata(wanted.automaton, opened)[0]
-        if kept is not None and wanted.automaton is None:
-            automaton = kept.automata[0]
-    point = choose_point(opened, automaton, kept, wanted)
-    retrieval = _retrieval(opened, automaton, kept, point, wanted.threads)
+    chosen = _chosen(opened, wanted)
     outlined, tokenizer = store_model(
         opened, wanted.model, wanted.device, trust_remote_code=wanted.trust_remote_code
     )
     check_tokenizer(opened, outlined.spec.identity)
     lm = LanguageModel.load(outlined.spec, device_of(opened, wanted.device))
-    found = kept.name if kept else None
     windows = windows_of(opened, outlined)
-    return RetomatonLM(opened, outlined.spec, lm, tokenizer, retrieval, point, found, *windows)
+    return RetomatonLM(opened, outlined.spec, lm, tokenizer, *chosen, *windows)
+
+
+def with_settings(lm: RetomatonLM, wanted: LoadSettings) -> RetomatonLM:
+    """The same store and model by another method or threshold; the model is not loaded again."""
+    retrieval, point, calibration = _chosen(lm.store, wanted)
+    return replace(lm, retrieval=retrieval, point=point, calibration=calibration)
+
+
+def _chosen(store: Store, wanted: LoadSettings) -> tuple[Retrieval, CurvePoint, str | None]:
+    """What is retrieved, how it is mixed in, and the name of the calibration that says so."""
+    name = wanted.method or default_method(store, wanted)
+    method, wanted = METHODS[name], replace(wanted, method=name)
+    kept, automaton = _calibration(store, wanted), ""
+    if method.is_walk:
+        automaton = choose_automata(wanted.automaton, store)[0]
+        if kept is not None and wanted.automaton is None:
+            automaton = kept.automata[0]
+    point = choose_point(store, automaton, kept, wanted)
+    retrieval = _retrieval(store, automaton, kept, point, wanted.threads)
+    return retrieval, point, kept.name if kept else None
 
 
 def default_method(store: Store, wanted: LoadSettings) -> str:

@@ -69,7 +69,9 @@ class PromptBlock:
             at = self._first[rows] + place
             gate = np.ones(len(rows), np.bool_)
             if lm is not None:
-                gate = self._generator.gate(lm.rows(at), self._ends[at] - self._generator.unpredicted)
+                gate = self._generator.gate(
+                    lm.rows(at), self._ends[at] - self._generator.unpredicted
+                )
             found = search.at(rows, place)
             walker.step(slots[rows], self._before[at], queries[rows, place], found, gate)
             if lm is not None:

@@ -34,7 +34,7 @@ class WalkSlots:
         self._free.extend(slots.tolist())
 
     def chosen(self, slots: Rows, rows: Rows) -> Rows:
-        """The places of these of the texts, in this order; walks of those named again are copied."""
+        """The places of these texts, in this order; walks of those named again are copied."""
         made, copied = slots[rows], np.zeros(len(rows), np.bool_)
         for place in np.setdiff1d(np.arange(len(rows)), np.unique(rows, return_index=True)[1]):
             made[place], copied[place] = self._free.pop(), True
