@@ -11,23 +11,9 @@ from retomaton_dist.analysis.bootstrap import Resampling
 from retomaton_dist.analysis.documents import TokensByDocument
 from retomaton_dist.analysis.gains import Compared, describe_gains
 from retomaton_dist.analysis.groups import text_groupings
-from retomaton_dist.analysis.ngrams import Lengths, Places, overlap_counts, seen
-from retomaton_dist.analysis.passage import longest_passage
-from retomaton_dist.analysis.runs import (
-    Decode,
-    captured,
-    describe_runs,
-    find_runs,
-    free_starts,
-    most_probable,
-)
+from retomaton_dist.analysis.ngrams import Lengths, Places, overlap_counts
 from retomaton_dist.engine.scores import Scores
 from retomaton_dist.storage.canonical import Json
-from retomaton_dist.storage.corpus import Corpus
-
-LENGTHS = (3, 6, 10)
-# Sequences of this length are listed only if they appear nowhere in the corpus.
-UNSEEN_LENGTH = 10
 
 
 @dataclass(frozen=True)
@@ -41,8 +27,6 @@ class Analysis:
     """
 
     scores: Scores
-    text: Corpus
-    corpus: Corpus
     longest: Lengths
     frequency: Places
     duplicates: Json
@@ -71,35 +55,23 @@ class Analysis:
         resampling = Resampling.of(self.scores.document)
         return [describe_gains(one, groupings, resampling) for one in compared]
 
-    def walk(
-        self,
-        label: str,
-        searched: NDArray[np.bool_],
-        log_p: NDArray[np.floating],
-        decode: Decode,
-    ) -> Json:
-        """Describe the walk `label`; `log_p` is what its method gives each row's token."""
-        runs = find_runs(self.rows, searched)
-        reached = captured(runs, searched)
-        return {
-            "walk": label,
-            "runs": {**describe_runs(runs), "foss": 1 - float(searched.mean())},
-            "sequences": {
-                str(length): self._sequences(length, searched, log_p, decode) for length in LENGTHS
-            },
-            "passage": longest_passage(
-                reached, self.scores, self.matched, self.text, self.corpus, decode
-            ),
-        }
+    def runs(self, searched: NDArray[np.bool_]) -> Json:
+        """How long a walk went without a search.
 
-    def _sequences(
-        self,
-        length: int,
-        searched: NDArray[np.bool_],
-        log_p: NDArray[np.floating],
-        decode: Decode,
-    ) -> list[Json]:
-        starts = free_starts(self.rows, searched, length)
-        if length == UNSEEN_LENGTH:
-            starts = starts[~seen(self.rows, self.matched, length)[starts]]
-        return most_probable(self.rows, starts, length, log_p, decode)
+        A run begins at a token that was searched for, or at a document's first token, and goes on
+        while tokens are reached without a search. So every token is in exactly one run, and a run
+        of length 1 is a search that led nowhere. These are the paper's "n-grams having n > 1,
+        which either started or continued an automaton traversal".
+        """
+        begins = searched.copy()
+        begins[self.rows.bounds[:-1]] = True
+        runs = np.diff(np.append(np.flatnonzero(begins), len(begins)))
+        lengths, counts = np.unique(runs, return_counts=True)
+        return {
+            "lengths": [[int(a), int(b)] for a, b in zip(lengths, counts, strict=True)],
+            "runs": len(runs),
+            "tokens": len(begins),
+            "share_longer_than_1": 1 - float((runs == 1).sum()) / len(begins),
+            "longest": int(lengths[-1]),
+            "foss": 1 - float(searched.mean()),
+        }

@@ -9,13 +9,15 @@ Floats = NDArray[np.float64]
 
 # Draws of documents, level of intervals, and the most places that are drawn from.
 DRAWS, LEVEL, MOST_GROUPS = 1000, 0.95, 10_000
+# With fewer documents than this, draws of them say little about others: there are no intervals.
+LEAST_DOCUMENTS = 20
 
 
 @dataclass(frozen=True)
 class Resampling:
     """How often each document is in each draw: the same draws for all methods, so that they pair.
 
-    A text of one document has no intervals.
+    A text of fewer than LEAST_DOCUMENTS documents has no draws, and so no intervals.
     """
 
     counts: Floats
@@ -29,7 +31,7 @@ class Resampling:
         groups = np.arange(len(sizes)) * min(len(sizes), MOST_GROUPS) // len(sizes)
         counts = np.bincount(groups, sizes).astype(np.float64)
         number, random = len(counts), np.random.default_rng(seed)
-        draws = np.zeros((DRAWS if number > 1 else 0, number), np.float32)
+        draws = np.zeros((DRAWS if len(sizes) >= LEAST_DOCUMENTS else 0, number), np.float32)
         for draw in draws:
             draw[:] = np.bincount(random.integers(0, number, number), minlength=number)
         return cls(counts, draws)
@@ -41,27 +43,39 @@ class Resampling:
 
     def interval(self, log_p: Floats) -> tuple[float, float] | None:
         """Interval of exp(-mean log p)."""
-        return between(self._means(log_p))
+        return between(self._means(self.totals(log_p)))
 
     def ratio(self, log_p: Floats, other: Floats) -> tuple[float, float] | None:
         """Interval of the ratio of two perplexities over the same draws."""
-        return between(self._means(log_p) - self._means(other))
+        return self.ratio_of_totals(self.totals(log_p), self.totals(other))
+
+    def ratio_of_totals(self, totals: Floats, other: Floats) -> tuple[float, float] | None:
+        """The same from sums by document."""
+        return between(self._means(totals) - self._means(other))
 
     def ratio_among(self, losses: Floats, rows: NDArray[np.bool_]) -> tuple[float, float] | None:
         """Interval of exp(mean of the losses of some rows); draws without such rows do not count.
 
-        None also where these rows are of a single document.
+        None also where too few documents have such rows.
         """
         counts = self.totals(rows.astype(np.float64))
-        if np.count_nonzero(counts) < 2:
+        if np.count_nonzero(counts) < LEAST_DOCUMENTS:
             return None
         drawn = self.draws @ counts
         sums = self.draws @ self.totals(np.where(rows, losses, 0.0))
         return between(sums[drawn > 0] / drawn[drawn > 0])
 
-    def _means(self, log_p: Floats) -> Floats:
-        found: Floats = -(self.draws @ self.totals(log_p)) / (self.draws @ self.counts)
-        return found
+    def _means(self, totals: Floats) -> Floats:
+        means: Floats = -(self.draws @ totals) / (self.draws @ self.counts)
+        return means
+
+
+def why_no_intervals(documents: int) -> str | None:
+    """The sentence that stands where intervals would; None if there are enough documents."""
+    if documents >= LEAST_DOCUMENTS:
+        return None
+    named = "1 document" if documents == 1 else f"{documents} documents"
+    return f"The text has {named}: intervals are given from {LEAST_DOCUMENTS} documents on."
 
 
 def between(logs: Floats) -> tuple[float, float] | None:

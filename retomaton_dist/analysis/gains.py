@@ -18,7 +18,7 @@ from retomaton_dist.storage.canonical import Json
 # A token whose probability changed by less than this (in logarithms) counts as unchanged.
 UNCHANGED = 0.01
 # Losses and gains are counted by how many times less or more probable tokens became.
-FACTORS = (1.01, 1.5, 2.0, 5.0, 10.0, 100.0)
+FACTORS = (2.0, 5.0, 10.0)
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,6 @@ def _one_side(sizes: NDArray[np.float64], tokens: int) -> Json:
     """The gains, or the losses: how many, how large, and what they do to the perplexity alone."""
     return {
         "share": len(sizes) / tokens,
-        "median": float(np.exp(np.median(sizes))) if len(sizes) else None,
         "factor": float(np.exp(sizes.sum() / tokens)),
         "by_at_least": [
             [factor, float((sizes >= np.log(factor)).sum() / tokens)] for factor in FACTORS

@@ -145,16 +145,6 @@ def overlap_counts(text: TokensByDocument, matched: Lengths) -> list[Json]:
     return found
 
 
-def seen(text: TokensByDocument, matched: Lengths, n: int) -> NDArray[np.bool_]:
-    """Say for each token of the text whether the n-gram it begins appears in the corpus.
-
-    False where the document ends before an n-gram is whole.
-    """
-    result = np.zeros(len(text), np.bool_)
-    result[: max(0, len(text) - n + 1)] = matched[n - 1 :] >= n
-    return result & (text.room(0, len(text)) >= n)
-
-
 class GramHashes:
     """Hashes of a text's n-grams, each made of those of its halves."""
 
@@ -179,11 +169,6 @@ class GramHashes:
     def _joined(self, n: int, left: Places | slice, right: Places | slice) -> Hashes:
         half = n // 2
         return mixed(self.whole(half)[left] * _LEFT + self.whole(n - half)[right])
-
-
-def gram_hashes(tokens: NDArray[np.int32], n: int) -> Hashes:
-    """Hash of the n tokens from each place on, as many as there are whole n-grams."""
-    return GramHashes(tokens).whole(n)
 
 
 def mixed(values: Hashes) -> Hashes:

@@ -24,7 +24,7 @@ from retomaton_dist.settings import (
 )
 from retomaton_dist.settings.parsing import split_keywords
 from retomaton_dist.storage import canonical
-from retomaton_dist.storage.store import Store
+from retomaton_dist.storage.canonical import Json
 
 ANALYSIS = "analysis.json"
 
@@ -61,34 +61,22 @@ def run_report(path: str | Path, changed: ReportSettings = AS_CALIBRATED) -> Eva
 
 
 def _analyse(evaluation: Evaluation, listed: Shortlist) -> None:
-    """Compare the text with the corpus; without the store, what was found before stays."""
-    text = evaluation.text
-    try:
-        store = Store.open(evaluation.settings["store"])
-        kept = CorpusOverlap.of(text)
-    except NotAStore as error:
-        say(f"note: n-grams, gains and sequences are not looked at anew: {error}")
-        return
+    """Compare the text with the corpus; without what it shares, what was found before stays."""
     shown, compared = listed.shown, list(listed.compared())
     if shown is None and not compared:
         return
-    scores = listed.scores
+    text, scores = evaluation.text, listed.scores
+    try:
+        kept = CorpusOverlap.of(text)
+    except NotAStore as error:
+        say(f"note: n-grams and gains are not looked at anew: {error}")
+        return
     places = kept.places(text, scores.document, scores.position)
     found = Analysis(
-        scores,
-        text.corpus(),
-        store.corpus(),
-        longest=kept.matched[places],
-        frequency=kept.frequency[places],
-        duplicates=read_duplicates(evaluation.path),
+        scores, kept.matched[places], kept.frequency[places], read_duplicates(evaluation.path)
     )
-    tokenized = store.stage("tokenize").facts
-    facts = {
-        "corpus": {name: tokenized[name] for name in ("sources", "first_source")},
-        "gains": found.gains(compared),
-        "overlap": found.overlap,
-    }
+    facts: Json = {"gains": found.gains(compared), "overlap": found.overlap}
     if shown is not None:
-        label, log_p = shown.measured.row["walk"], shown.measured.log_p
-        facts |= found.walk(label, shown.measured.searched, log_p, evaluation.decode)
+        walk = {"walk": shown.measured.row["walk"]}
+        facts["runs"] = walk | found.runs(shown.measured.searched)
     canonical.write(evaluation.path / ANALYSIS, facts)

@@ -237,6 +237,26 @@ GENERATE = Command(
           retomaton generate law.store --prompt 'Whereas' --method lm
     """,
 )
+SERVE = Command(
+    name="serve",
+    summary="Serve a store over HTTP, for clients of OpenAI's API.",
+    run="retomaton_dist.cli.serve:run",
+    groups=("server", "load"),
+    arguments=STORE,
+    opens=True,
+    examples="""
+        on this machine, until Ctrl-C or SIGTERM:
+          retomaton serve law.store
+          curl localhost:8000/v1/completions -H 'content-type: application/json' \\
+              -d '{"model": "law.store", "prompt": "Whereas", "max_tokens": 40}'
+
+        for others, who must know a secret:
+          retomaton serve law.store --host 0.0.0.0 --token-file secret.txt
+
+        a method of `eval`; clients may ask for others, or for the plain LM with "walk": false
+          retomaton serve law.store --method retomaton+lambda --foss 0.8
+    """,
+)
 INSPECT = Command(
     name="inspect",
     summary="Show what a store was made from, its size, and how far each stage has come.",

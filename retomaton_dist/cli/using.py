@@ -4,16 +4,21 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from retomaton_dist.analysis.bootstrap import why_no_intervals
 from retomaton_dist.api.evaluate import calibrate, evaluate, run_report
 from retomaton_dist.api.score import score_files
 from retomaton_dist.cli.command import Invocation
+from retomaton_dist.cli.results import results_as_text
 from retomaton_dist.dry_run.tables import aligned
 from retomaton_dist.errors import BadInput
-from retomaton_dist.evaluation.results import Evaluation, results_table
+from retomaton_dist.evaluation.results import Evaluation, MeasuredPoint, measured_points
 from retomaton_dist.generation.loaded import load_with
 
 Row = dict[str, Any]
-COMPARED = ("method", "states", "FoSS A", "FoSS B", "perplexity A", "perplexity B", "B to A")
+COMPARED = (
+    "method", "states", "FoSS A", "FoSS B", "perplexity A", "perplexity B", "B to A",
+    "95 % interval",
+)  # fmt: skip
 SCORED = ("perplexity", "LM alone", "FoSS", "tokens")
 
 
@@ -39,7 +44,7 @@ def report(call: Invocation) -> int:
 
 
 def _show(evaluation: Evaluation) -> int:
-    print(results_table(evaluation.rows))
+    print(results_as_text(evaluation))
     print(f"\nreport: {evaluation.path / 'report.html'}")
     return 0
 
@@ -57,29 +62,39 @@ def compare(call: Invocation) -> int:
             f"their perplexities cannot be compared"
         )
     print(f"A: {first.path}\nB: {second.path}\n")
-    print(compared_as_text(first.rows, second.rows))
+    print(compared_as_text(measured_points(first), measured_points(second)))
+    note = why_no_intervals(first.settings["text"]["documents"])
+    if note:
+        print(f"\n{note}")
     return 0
 
 
-def compared_as_text(first: Sequence[Row], second: Sequence[Row]) -> str:
-    """A line for every row of the first that the second has a method for, as a table."""
+def compared_as_text(first: Sequence[MeasuredPoint], second: Sequence[MeasuredPoint]) -> str:
+    """A line for every point of the first that the second has a method for, as a table."""
     lines: list[tuple[str, ...]] = [COMPARED]
-    for row in first:
-        other = _partner(row, second)
+    for one in first:
+        other = _partner(one.row, second)
         if other is not None:
-            ratio = other["perplexity"] / row["perplexity"] - 1
-            states = " / ".join(sorted({one["clustering"] or "" for one in (row, other)}))
-            foss = [f"{one['foss']:.3f}" for one in (row, other)]
-            levels = [f"{one['perplexity']:.2f}" for one in (row, other)]
-            lines.append((row["method"], states, *foss, *levels, f"{ratio:+.2%}"))
+            rows, bounds = (one.row, other.row), other.ratio_to(one)
+            ratio = rows[1]["perplexity"] / rows[0]["perplexity"] - 1
+            lines.append(
+                (
+                    rows[0]["method"],
+                    " / ".join(sorted({row["clustering"] or "" for row in rows})),
+                    *(f"{row['foss']:.3f}" for row in rows),
+                    *(f"{row['perplexity']:.2f}" for row in rows),
+                    f"{ratio:+.2%}",
+                    f"{bounds[0] - 1:+.2%} to {bounds[1] - 1:+.2%}" if bounds else "",
+                )
+            )
     return "\n".join(aligned(lines, texts=(0, 1)))
 
 
-def _partner(row: Row, others: Sequence[Row]) -> Row | None:
-    """The other row of the same method, and of the same states if there is one, nearest in FoSS."""
-    alike = [other for other in others if other["method"] == row["method"]]
-    alike = [other for other in alike if other["clustering"] == row["clustering"]] or alike
-    return min(alike, key=lambda other: abs(other["foss"] - row["foss"]), default=None)
+def _partner(row: Row, others: Sequence[MeasuredPoint]) -> MeasuredPoint | None:
+    """The point of the same method, and of the same states if there is one, nearest in FoSS."""
+    alike = [other for other in others if other.row["method"] == row["method"]]
+    alike = [one for one in alike if one.row["clustering"] == row["clustering"]] or alike
+    return min(alike, key=lambda other: abs(other.row["foss"] - row["foss"]), default=None)
 
 
 def score(call: Invocation) -> int:

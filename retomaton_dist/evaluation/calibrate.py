@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 from retomaton_dist.calibration.calibration import (
     ARRAYS,
@@ -32,9 +31,6 @@ from retomaton_dist.storage.canonical import Json
 from retomaton_dist.storage.manifest import Stage
 from retomaton_dist.storage.records import Record
 from retomaton_dist.storage.store import Store, writing
-
-# What differs from run to run and must not reach the stage's bytes.
-TIMED = "seconds"
 
 
 @dataclass(frozen=True)
@@ -93,8 +89,7 @@ class CalibratePlan(Plan[None]):
         made = calibrate_on_text(
             self.prepared, self.text, self.folder / "text", session, self.settings.targets
         )
-        untimed = {name: _untimed(calibrated) for name, calibrated in made.found.items()}
-        replace(made, found=untimed).write(self.folder)
+        made.write(self.folder)
 
     def finish(self, units: Sequence[Record]) -> Done:  # noqa: ARG002 - there are none
         """Take the digests of what was written, and say in short what it is."""
@@ -206,14 +201,3 @@ def _asked(prepared: Prepared) -> Json:
         "temperature": settings.knn_temperature,
         "pointer_weight": prepared.retrieval.settings.pointer_weight,
     }
-
-
-def _untimed(calibrated: Calibrated) -> Calibrated:
-    facts: Any = _without_times(calibrated.facts)
-    return replace(calibrated, facts=facts)
-
-
-def _without_times(value: Any) -> Any:
-    if not isinstance(value, dict):
-        return value
-    return {name: _without_times(item) for name, item in value.items() if name != TIMED}

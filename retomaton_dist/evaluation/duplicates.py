@@ -67,6 +67,12 @@ def read_duplicates(out: Path) -> Json:
     return canonical.read(path, _REMEDY) if path.exists() else {}
 
 
+def duplicate_documents(found: Json) -> frozenset[int]:
+    """Numbers of evaluated documents that the corpus or the calibration text has, or almost."""
+    pairs = [pair for pair in found.get("pairs", ()) if pair["text"] == "text"]
+    return frozenset(number for pair in pairs for number in (*pair["same"], *pair["near"]))
+
+
 def _find(chosen: Mapping[str, ChosenText]) -> list[Json]:
     whole = {name: text.tokens for name, text in chosen.items()}
     pairs = []

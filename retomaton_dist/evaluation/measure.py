@@ -1,8 +1,8 @@
 """Measuring: from the points of curves to rows of results, with intervals over documents."""
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -19,8 +19,12 @@ from retomaton_dist.methods.registry import METHODS
 from retomaton_dist.storage.canonical import Json
 
 LARGEST_LOSS = 700.0
+# A mean log-probability that changed by less than this is the same but for rounding.
+UNCHANGED = 1e-6
 KNNLM = "knnlm"
-BASELINES = {method.baseline for method in METHODS.values()}
+SUFFIXED = "retomaton+suffix"
+# Whatever some point is compared with.
+BASELINES = {method.baseline for method in METHODS.values()} | {"suffix", "suffix+lambda", KNNLM}
 
 
 @dataclass(frozen=True)
@@ -39,33 +43,83 @@ class Measured:
 
 @dataclass(frozen=True)
 class Measurer:
-    """Measures points over one text of so many words."""
+    """Measures points over one text of so many words, one at a time.
+
+    Methods that others are compared with come before them, and with all their searches first.
+    `duplicates` are the numbers of documents that the corpus or the calibration text has, too;
+    `name_of` says what a document is called.
+    """
 
     documents: NDArray[np.int32]
     words: int
+    duplicates: frozenset[int] = frozenset()
+    name_of: Callable[[int], str] = str
+    baselines: dict[str, Floats] = field(default_factory=dict)
 
     @cached_property
     def resampling(self) -> Resampling:
         """The draws that all intervals share."""
         return Resampling.of(self.documents)
 
-    def measure(
-        self, point: CurvePoint, scores: Scores, baselines: Mapping[str, Floats]
-    ) -> Measured:
-        """Score every token as the point would; ratios are taken to `baselines`, if they ran.
+    @cached_property
+    def new(self) -> NDArray[np.bool_] | None:
+        """The rows of documents that are no duplicates; None if that is all, or none."""
+        rows = ~np.isin(self.documents, list(self.duplicates))
+        return None if rows.all() or not rows.any() else rows
+
+    def measure(self, point: CurvePoint, scores: Scores) -> Measured:
+        """Score every token as the point would; ratios are to methods that were measured before.
 
         `against` is to the method's own baseline, `against_knnlm` to plain kNN-LM.
         """
         walked = walked_by(point, scores)
         log_p = log_target(point.mixing, scores, walked, scores.document)
         check_log_probabilities(log_p, point.method)
-        row = {**self._described(point), **self._counted(point, walked.searched)}
-        row |= self._perplexities(log_p)
-        row["baseline"] = METHODS[point.method].baseline
+        rows, searches = len(log_p), int(walked.searched.sum())
+        row = {**self._described(point), "positions": rows, "searches": searches}
+        row |= {"foss": 1 - searches / rows, **self._perplexities(log_p)}
+        row["baseline"] = matched_baseline(point.method, row["searches"])
         for name, other in (("against", row["baseline"]), ("against_knnlm", KNNLM)):
-            known = baselines.get(other)
-            row[name] = None if known is None else self._ratio(log_p, known)
+            known = self.baselines.get(other)
+            row[name] = None if known is None else self.ratio(log_p, known)
+        baseline = self.baselines.get(row["baseline"])
+        row["without_duplicates"] = self.without_duplicates(log_p, baseline)
+        row["worse_than_lm"] = self._worse(log_p, scores.log_lm)
+        if point.method in BASELINES:
+            self.baselines.setdefault(point.method, log_p)
         return Measured(row, walked.without_sums(), log_p)
+
+    def ratio(self, log_p: Floats, baseline: Floats) -> Json:
+        """The perplexity's ratio to another one's, over the same documents."""
+        ratio = math.exp(float(np.mean(baseline) - np.mean(log_p)))
+        return {"ratio": ratio, "interval": self.resampling.ratio(log_p, baseline)}
+
+    def without_duplicates(self, log_p: Floats, baseline: Floats | None) -> Json | None:
+        """Perplexity and ratio over documents that are no duplicates; None if all are new."""
+        rows = self.new
+        if rows is None:
+            return None
+        against = None
+        if baseline is not None:
+            losses = baseline - log_p
+            ratio = math.exp(float(losses[rows].mean()))
+            against = {"ratio": ratio, "interval": self.resampling.ratio_among(losses, rows)}
+        return {"perplexity": math.exp(-float(log_p[rows].mean())), "against": against}
+
+    def _worse(self, log_p: Floats, log_lm: NDArray[np.float32]) -> Json:
+        """How many documents have a higher perplexity than with the LM alone, and the worst."""
+        numbers, firsts = np.unique(self.documents, return_index=True)
+        lengths = np.diff(np.append(firsts, len(log_p)))
+        # What is impossible for both is equal.
+        change = np.zeros(len(log_p))
+        np.subtract(log_lm, log_p, out=change, where=log_lm != log_p)
+        losses = np.add.reduceat(change, firsts) / lengths
+        worst = int(losses.argmax())
+        worse = int((losses > UNCHANGED).sum())
+        if not worse:
+            return {"documents": 0, "worst": None, "ratio": None}
+        ratio = math.exp(min(float(losses[worst]), LARGEST_LOSS))
+        return {"documents": worse, "worst": self.name_of(int(numbers[worst])), "ratio": ratio}
 
     def _described(self, point: CurvePoint) -> Json:
         spec, facts = point.spec, point.facts
@@ -83,50 +137,28 @@ class Measurer:
             "pointer_weight": facts.get("pointer_weight"),
         }
 
-    def _counted(self, point: CurvePoint, searched: NDArray[np.bool_]) -> Json:
-        rows, searches = len(searched), int(searched.sum())
-        counted = rows - _after_last_search(self.documents, searched)
-        walking = point.spec is not None and not point.spec.stateless
-        return {
-            "positions": rows,
-            "searches": searches,
-            "foss": 1 - searches / rows,
-            "reference_foss": 1 - searches / counted if walking and counted else None,
-        }
-
     def _perplexities(self, log_p: Floats) -> Json:
         loss = -float(log_p.mean())
-        interval = self.resampling.interval(log_p)
         # A word has so many tokens on average, and so many times the loss.
-        tokens = len(log_p) / self.words if self.words else math.inf
-        per_word = interval and [_exponential(tokens * math.log(bound)) for bound in interval]
+        per_word = loss * len(log_p) / self.words if self.words else math.inf
         return {
             "perplexity": math.exp(loss),
-            "interval": interval,
-            "perplexity_per_word": _exponential(tokens * loss),
-            "interval_per_word": None if not per_word or None in per_word else per_word,
+            "interval": self.resampling.interval(log_p),
+            # Beyond all numbers in scripts without spaces.
+            "perplexity_per_word": math.exp(per_word) if per_word < LARGEST_LOSS else None,
         }
 
-    def _ratio(self, log_p: Floats, baseline: Floats) -> Json:
-        ratio = math.exp(float(np.mean(baseline) - np.mean(log_p)))
-        return {"ratio": ratio, "interval": self.resampling.ratio(log_p, baseline)}
 
+def matched_baseline(method: str, searches: int) -> str:
+    """The same mixture without the automaton: what it searches, or looks up, is found without it.
 
-def measure_all(
-    points: Iterable[tuple[CurvePoint, Scores]], words: int
-) -> Iterator[tuple[CurvePoint, Scores, Measured]]:
-    """Measure points in order, one at a time, so that scores need not be in memory together.
-
-    Methods that others are compared with come before them, and with all their searches first.
+    A walk that restarts by suffixes may search or not: so may what it is compared with.
     """
-    measurer: Measurer | None = None
-    baselines: dict[str, Floats] = {}
-    for point, scores in points:
-        measurer = measurer or Measurer(scores.document, words)
-        measured = measurer.measure(point, scores, baselines)
-        if point.method in BASELINES:
-            baselines.setdefault(point.method, measured.log_p)
-        yield point, scores, measured
+    if method.startswith(SUFFIXED):
+        other = "retomaton" if searches else "suffix"
+        named = method.replace(SUFFIXED, other)
+        return METHODS[named].baseline if searches else named
+    return METHODS[method].baseline
 
 
 def walked_by(point: CurvePoint, scores: Scores) -> WalkResult:
@@ -141,19 +173,6 @@ def walked_by(point: CurvePoint, scores: Scores) -> WalkResult:
     rows = np.flatnonzero(gate)
     nothing.put(rows, walked.rows(rows))
     return replace(nothing, since=steps_since(scores.document, nothing.restarted))
-
-
-def _after_last_search(documents: NDArray[np.int32], searched: NDArray[np.bool_]) -> int:
-    """Rows that no search of their document follows: the authors' code does not count them."""
-    ends = np.flatnonzero(np.append(documents[1:] != documents[:-1], True))
-    last = np.maximum.accumulate(np.where(searched, np.arange(len(documents)), -1))[ends]
-    starts = np.concatenate([[-1], ends[:-1]])
-    return int((ends - np.maximum(last, starts)).sum())
-
-
-def _exponential(loss: float) -> float | None:
-    """Perplexity of a loss; None if it is beyond all numbers, as in scripts without spaces."""
-    return math.exp(loss) if loss < LARGEST_LOSS else None
 
 
 def _plain(threshold: float) -> float | str:

@@ -23,6 +23,7 @@ from retomaton_dist.lm.outline import ModelOutline
 from retomaton_dist.lm.tokenizer import Tokenizer
 from retomaton_dist.methods.method import Method, Searching
 from retomaton_dist.methods.registry import choose_methods
+from retomaton_dist.runtime.progress import say
 from retomaton_dist.runtime.session import Session
 from retomaton_dist.search.layout import IndexFiles
 from retomaton_dist.settings import EvaluateSettings, WalkSettings
@@ -111,6 +112,9 @@ def prepare(
     store = Store.open(Path(path).resolve())
     kept = Calibration.open(store, settings.calibration) if settings.calibration else None
     methods = usable_methods(settings, store)
+    if settings.methods is None and settings.is_uncalibrated:
+        methods = [method for method in methods if not method.learns]
+        say("note: methods that learn from held-out text are left out: name some, --calibrate-on")
     names = settings.automata
     if kept is not None:
         methods = _calibrated_methods(methods, kept, settings)
@@ -250,11 +254,14 @@ def described(prepared: Prepared) -> Json:
     """The settings, and facts about what was evaluated with, for the report."""
     store, index = prepared.store, prepared.retrieval.index
     names = [f"{COMPILE}{name}" for name in prepared.automata]
+    tokenized = store.stage("tokenize").facts
     return {
         "evaluate": asdict(prepared.settings),
         "walk": asdict(prepared.retrieval.settings),
         "store": str(store.path),
         "model": str(prepared.outlined.spec.identity),
+        "corpus": {name: tokenized[name] for name in ("sources", "first_source")},
+        "size": {"entries": store.corpus().entries},
         "inputs": prepared.inputs(),
         "datastore": store.stage("extract").facts if has_keys(store) else {},
         "extract": store.stage("extract").config if has_keys(store) else {},

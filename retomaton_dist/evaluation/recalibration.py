@@ -17,7 +17,7 @@ from retomaton_dist.analysis.bootstrap import LEVEL, Floats, Resampling, between
 from retomaton_dist.automaton.sums import log_automaton
 from retomaton_dist.engine.scores import Scores
 from retomaton_dist.engine.walks import WalkSpec
-from retomaton_dist.evaluation.shortlist import ShortlistedPoint, baselines_of
+from retomaton_dist.evaluation.shortlist import ShortlistedPoint
 from retomaton_dist.methods.constant import (
     LARGEST_LOG_RATIO,
     ConstantMixing,
@@ -84,9 +84,9 @@ def recalibrate(points: Iterable[ShortlistedPoint], calibration: Scores) -> list
         if found is not None:
             measured.setdefault(listed.point.method, []).append(found)
     described = []
-    for method, redrawn in measured.items():
-        beside = [measured[name][0] for name in baselines_of(method) if name in measured]
-        described += [one.describe(beside[0] if beside else None) for one in redrawn]
+    for one in (one for redrawn in measured.values() for one in redrawn):
+        ran = (measured[name][0] for name in one.listed.baselines if name in measured)
+        described.append(one.describe(next(ran, None)))
     return described
 
 

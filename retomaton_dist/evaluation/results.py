@@ -1,30 +1,32 @@
 """Measuring all methods from the scores of an evaluation, without a model or Ray."""
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
+from retomaton_dist.analysis.bootstrap import Floats, Resampling
 from retomaton_dist.calibration.calibration import FACTS, Calibration
 from retomaton_dist.calibration.thresholds import setup_from_facts
 from retomaton_dist.engine.scores import Scores
 from retomaton_dist.errors import BadInput, DamagedStore, NotAStore
 from retomaton_dist.evaluation.calibration_pass import SWEEP
-from retomaton_dist.evaluation.measure import measure_all
+from retomaton_dist.evaluation.duplicates import duplicate_documents, read_duplicates
+from retomaton_dist.evaluation.ladder import Rungs
+from retomaton_dist.evaluation.measure import Measurer
 from retomaton_dist.evaluation.recalibration import recalibrate
 from retomaton_dist.evaluation.retraining import retrain
-from retomaton_dist.evaluation.run import SETTINGS, TOKENIZER
+from retomaton_dist.evaluation.run import SETTINGS
 from retomaton_dist.evaluation.score import seconds_of
 from retomaton_dist.evaluation.shortlist import Shortlist, ShortlistedPoint
-from retomaton_dist.lm.tokenizer import decoder
 from retomaton_dist.methods.constant import with_constants
 from retomaton_dist.methods.method import Calibrated, CurvePoint
 from retomaton_dist.methods.registry import choose_methods
 from retomaton_dist.settings import ReportSettings
-from retomaton_dist.storage import canonical, files
+from retomaton_dist.storage import canonical
 from retomaton_dist.storage.canonical import Json
 from retomaton_dist.storage.store import Store
 
@@ -34,15 +36,8 @@ _REMEDY = "run the same evaluation again: its scores are kept"
 _NEEDED = ("evaluate", "methods", "mode", "setup", "store", "text")
 _COUNTED = ("caps", "documents", "positions", "temperatures", "words")
 _PARTS = ("lm", "search", "walk", "rest", "total")
-_NESTED = ("interval", "interval_per_word", "against", "against_knnlm", "seconds")
 # Four digits of a temperature are shown.
 SHOWN_DIGITS = 1e-3
-HEAD = (
-    "method", "states", "tau", "sigma", "FoSS", "perplexity", "95 % interval", "matched baseline",
-    "against it", "against knnlm",
-)  # fmt: skip
-
-
 AS_CALIBRATED = ReportSettings()
 
 
@@ -99,25 +94,23 @@ class Evaluation:
         return found
 
     @property
-    def decode(self) -> Callable[[Iterable[int]], str]:
-        """What makes text of the text's tokens, as the model's tokenizer would."""
-        path = self.path / TOKENIZER
-        try:
-            files.check_plain(path)
-            kept = path.read_text()
-        except (OSError, UnicodeDecodeError) as error:
-            raise _unreadable(path, error) from error
-        return decoder(kept)
-
-    @property
     def rows(self) -> list[Json]:
         """The rows of results: one per point of a curve. An infinite threshold is `math.inf`."""
-        found = _read(self.path / RESULTS)
-        _check_keys(found, ("rows",), self.path / RESULTS)
         return [
             {**row, **{name: _threshold(row.get(name)) for name in ("tau", "sigma")}}
-            for row in found["rows"]
+            for row in self._results("rows")
         ]
+
+    @property
+    def ladders(self) -> list[Json]:
+        """What every source adds to those before it: with every search made, and without any."""
+        return self._results("ladders")
+
+    def _results(self, name: str) -> list[Json]:
+        kept = _read(self.path / RESULTS)
+        _check_keys(kept, (name,), self.path / RESULTS)
+        found: list[Json] = kept[name]
+        return found
 
     def frame(self) -> pa.Table:
         """The rows as an Arrow table (`.to_pandas()` makes a data frame of it).
@@ -144,6 +137,12 @@ class Evaluation:
                     opened = {name: Scores.open(text, name)}
                 yield point, opened[name]
 
+    def measurer(self, scores: Scores) -> Measurer:
+        """What measures its points, all of which have these documents."""
+        corpus, words = self.text.corpus(), self.settings["text"]["words"]
+        duplicates = duplicate_documents(read_duplicates(self.path))
+        return Measurer(scores.document, words, duplicates, lambda number: corpus[number].name)
+
     @property
     def temperatures(self) -> list[float]:
         """Temperatures that the text was scored for."""
@@ -156,18 +155,25 @@ def measure_evaluation(
 ) -> Shortlist:
     """Write results.json; return the points that a closer look is worth."""
     text, live = evaluation.text, evaluation.settings["mode"] == "live"
-    points, words = evaluation.points(changed), evaluation.settings["text"]["words"]
-    automata = evaluation.settings["setup"]["automata"]
-    rows, listed = [], Shortlist(automata[0] if automata else "")
-    for point, scores, measured in measure_all(points, words):
+    facts = evaluation.settings["text"]
+    main = next(iter(evaluation.settings["setup"]["automata"]), "")
+    rows, listed, rungs = [], Shortlist(main), Rungs(main)
+    measurer: Measurer | None = None
+    for point, scores in evaluation.points(changed):
+        measurer = measurer or evaluation.measurer(scores)
+        measured = measurer.measure(point, scores)
         seconds = seconds_of(text, point.pass_name) if live else None
         rows.append({**measured.row, "seconds": seconds})
         listed.offer(ShortlistedPoint(point, measured, scores))
-    facts = evaluation.settings["text"]
-    whole = seconds_of(text, SWEEP) if not live else None
-    summary = {name: facts[name] for name in ("positions", "words", "documents", "caps")}
-    found = {"rows": rows, "mode": evaluation.settings["mode"], "seconds": whole, **summary}
-    found["reliability"] = listed.reliabilities()
+        rungs.offer(measured)
+    found = {
+        **{name: facts[name] for name in ("positions", "words", "documents", "caps")},
+        "rows": rows,
+        "ladders": rungs.describe(measurer) if measurer else [],
+        "mode": evaluation.settings["mode"],
+        "seconds": None if live else seconds_of(text, SWEEP),
+        "reliability": listed.reliabilities(),
+    }
     if replace(changed, retrain=0) == AS_CALIBRATED:
         found["recalibrated"] = _recalibrated(evaluation, listed)
     if changed.retrain:
@@ -176,12 +182,36 @@ def measure_evaluation(
     return listed
 
 
+@dataclass(frozen=True)
+class MeasuredPoint:
+    """A row of results with its total log-probability by document."""
+
+    row: Json
+    totals: Floats
+    resampling: Resampling
+
+    def ratio_to(self, other: "MeasuredPoint") -> tuple[float, float] | None:
+        """Interval of the perplexity's ratio to that of a point over the same documents."""
+        return self.resampling.ratio_of_totals(self.totals, other.totals)
+
+
+def measured_points(evaluation: Evaluation) -> list[MeasuredPoint]:
+    """All points as calibrated, measured anew from the scores."""
+    measurer: Measurer | None = None
+    points = []
+    for point, scores in evaluation.points():
+        measurer = measurer or evaluation.measurer(scores)
+        measured, resampling = measurer.measure(point, scores), measurer.resampling
+        totals = resampling.totals(measured.log_p)
+        points.append(MeasuredPoint(measured.row, totals, resampling))
+    return points
+
+
 def _recalibrated(evaluation: Evaluation, listed: Shortlist) -> list[Json]:
     """How much results depend on the calibration text; nothing if constants were given."""
     given = evaluation.settings["evaluate"]
-    # Evaluations of before it had this name call it `temperature`.
-    temperature = given.get("knn_temperature", given.get("temperature"))
-    if not (evaluation.path / "calibration").exists() or given["lambda_"] or temperature:
+    fitted = not (given.get("lambda_") or given.get("knn_temperature"))
+    if not (fitted and (evaluation.path / "calibration").exists()):
         return []
     calibration = Scores.open(Store.open(evaluation.path / "calibration"), SWEEP)
     return recalibrate(listed.with_baselines(), calibration)
@@ -226,38 +256,6 @@ def _changed(calibrated: Calibrated, changed: ReportSettings) -> Calibrated:
     return replace(calibrated, facts=with_constants(calibrated.facts, given))
 
 
-def results_table(rows: Sequence[Json]) -> str:
-    """One line per point of a curve."""
-    lines = [HEAD, *(_cells(row) for row in rows)]
-    widths = [max(len(line[column]) for line in lines) for column in range(len(HEAD))]
-    return "\n".join(
-        "  ".join(
-            cell.ljust(width) if column < 2 else cell.rjust(width)
-            for column, (cell, width) in enumerate(zip(line, widths, strict=True))
-        ).rstrip()
-        for line in lines
-    )
-
-
-def _cells(row: Json) -> tuple[str, ...]:
-    interval, against = row["interval"], row["against"]
-    return (
-        row["method"],
-        row["clustering"] or "",
-        *("" if row[name] is None else f"{row[name]:g}" for name in ("tau", "sigma")),
-        f"{row['foss']:.3f}",
-        f"{row['perplexity']:.2f}",
-        f"{interval[0]:.2f} - {interval[1]:.2f}" if interval else "",
-        row["baseline"] if against else "",
-        _change(against),
-        _change(row["against_knnlm"]),
-    )
-
-
-def _change(against: Json | None) -> str:
-    return f"{against['ratio'] - 1:+.1%}" if against else ""
-
-
 def _threshold(value: float | str | None) -> float | None:
     """A threshold as a number: JSON has no infinity, so that it is kept as a text."""
     return None if value is None else float(value)
@@ -265,16 +263,23 @@ def _threshold(value: float | str | None) -> float | None:
 
 def _flat(row: Json) -> Json:
     """A row without anything nested: every row has the same columns."""
-    flat = {name: value for name, value in row.items() if name not in _NESTED}
-    for name in ("interval", "interval_per_word", "against", "against_knnlm"):
-        value = row[name]
-        if name.startswith("against"):
-            flat[name] = value and value["ratio"]
-            value = value and value["interval"]
-        flat[f"{name}_low"], flat[f"{name}_high"] = value or (None, None)
-    for part in _PARTS:
-        flat[f"seconds_{part}"] = (row["seconds"] or {}).get(part)
-    return flat
+    new = row["without_duplicates"] or {"perplexity": None, "against": None}
+    worse = row["worse_than_lm"]
+    ratios = {
+        "against": row["against"],
+        "against_knnlm": row["against_knnlm"],
+        "against_without_duplicates": new["against"],
+    }
+    intervals = {"interval": row["interval"]}
+    intervals |= {name: known and known["interval"] for name, known in ratios.items()}
+    nested = {*ratios, *intervals, "seconds", "without_duplicates", "worse_than_lm"}
+    flat = {name: value for name, value in row.items() if name not in nested}
+    flat |= {name: known and known["ratio"] for name, known in ratios.items()}
+    for name, bounds in intervals.items():
+        flat[f"{name}_low"], flat[f"{name}_high"] = bounds or (None, None)
+    flat |= {"perplexity_without_duplicates": new["perplexity"]}
+    flat |= {f"worse_than_lm_{name}": value for name, value in worse.items()}
+    return flat | {f"seconds_{part}": (row["seconds"] or {}).get(part) for part in _PARTS}
 
 
 def _read(path: Path) -> Json:
@@ -285,9 +290,8 @@ def _read(path: Path) -> Json:
         raise _unreadable(path, error) from error
 
 
-def _unreadable(path: Path, error: OSError | UnicodeDecodeError) -> NotAStore:
-    why = error.strerror if isinstance(error, OSError) else "it is not text"
-    return NotAStore(f"cannot read {path}: {why}; {_REMEDY}")
+def _unreadable(path: Path, error: OSError) -> NotAStore:
+    return NotAStore(f"cannot read {path}: {error.strerror}; {_REMEDY}")
 
 
 def _check_keys(found: Mapping[str, Any], needed: Iterable[str], path: Path) -> None:

@@ -9,11 +9,10 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from retomaton_dist.analysis.bootstrap import Resampling
 from retomaton_dist.engine.online import log_target
 from retomaton_dist.engine.scores import Scores
 from retomaton_dist.evaluation.measure import walked_by
-from retomaton_dist.evaluation.shortlist import ShortlistedPoint, baselines_of
+from retomaton_dist.evaluation.shortlist import ShortlistedPoint
 from retomaton_dist.methods.adaptive import LearnedMixing, Redraw
 from retomaton_dist.methods.method import Calibrated, Setup
 from retomaton_dist.methods.registry import METHODS
@@ -53,19 +52,12 @@ def retrain(
 
 def redraws(calibration: Scores, times: int) -> list[Redraw]:
     """Rows of documents drawn with repetition; of a single document all rows, every time."""
-    resampling = Resampling.of(calibration.document, SEED)
-    sizes = resampling.counts.astype(np.int64)
-    group = np.repeat(np.arange(len(sizes)), sizes)
-    whole = np.arange(len(group))
-    return [
-        Redraw(
-            np.repeat(whole, resampling.draws[number].astype(np.int64)[group])
-            if len(resampling.draws)
-            else whole,
-            SEED + number,
-        )
-        for number in range(times)
-    ]
+    _, group = np.unique(calibration.document, return_inverse=True)
+    number, random, drawn = int(group.max()) + 1, np.random.default_rng(SEED), []
+    for seed in range(SEED, SEED + times):
+        counts = np.bincount(random.integers(0, number, number), minlength=number)
+        drawn.append(Redraw(np.repeat(np.arange(len(group)), counts[group]), seed))
+    return drawn
 
 
 def _losses(
@@ -100,14 +92,14 @@ def _described(
     losses: Mapping[int, Sequence[float]],
 ) -> Json:
     own = losses[id(listed)]
-    names = baselines_of(listed.point.method)
-    beside = [one for one in points if one.point.method == names[0] and id(one) in losses]
+    fairest = listed.baselines[0]
+    beside = [one for one in points if one.point.method == fairest and id(one) in losses]
     others = losses[id(beside[0])] if beside else None
     ratios = [math.exp(a - b) for a, b in zip(own, others, strict=True)] if others else None
     return {
         **listed.facts,
         "perplexity": listed.measured.row["perplexity"],
         "perplexities": [math.exp(loss) for loss in own],
-        "baseline": names[0] if others else None,
+        "baseline": fairest if others else None,
         "ratios": ratios,
     }

@@ -42,7 +42,7 @@ from retomaton_dist.evaluation.duplicates import look_for_duplicates
 from retomaton_dist.evaluation.folder import folder_of, other_settings_point_to_out
 from retomaton_dist.evaluation.overlap import ChosenText, OverlapPlan
 from retomaton_dist.evaluation.prepare import Prepared, described, prepare
-from retomaton_dist.evaluation.score import ScorePlan, choose_documents
+from retomaton_dist.evaluation.score import STAGE, ScorePlan, choose_documents
 from retomaton_dist.evaluation.score_worker import ScoreJob
 from retomaton_dist.evaluation.temperatures import temperatures_of, with_neighbours
 from retomaton_dist.evaluation.text import TextPlan, check_apart, digests_of, plan_text
@@ -55,12 +55,11 @@ from retomaton_dist.settings import (
     WorkerSettings,
 )
 from retomaton_dist.stages.runner import made_with, run_stage
-from retomaton_dist.storage import canonical, files
+from retomaton_dist.storage import canonical
 from retomaton_dist.storage.canonical import Json
 from retomaton_dist.storage.store import Store, StoreWriter, writing
 
 SETTINGS = "settings.json"
-TOKENIZER = "tokenizer.json"
 
 
 @dataclass(frozen=True)
@@ -98,11 +97,10 @@ def run_evaluation(
             facts = _text_pass(writer, prepared, texts.text, points, temperatures, held, session)
         if read_known(out, calibration.inputs) is None:
             calibration.write(out)
-        # What the report shows of tokens, it decodes with this: no model is needed then.
-        files.write(out / TOKENIZER, prepared.tokenizer.to_json().encode())
         if prepared.kept is None:
             say_edges(calibration)
         record = _record(prepared, texts, chosen, facts, session)
+        record["size"]["calibration_tokens"] = _calibration_tokens(prepared, texts, out)
         tried = {"tried": calibration.tried, "calibrated_for": setup_facts(begun)}
         canonical.write(out / SETTINGS, {**record, **tried})
     return out
@@ -126,6 +124,17 @@ def _calibration(prepared: Prepared, texts: Texts, out: Path, session: Session) 
     if not (out / "text").exists():
         made.write(out)
     return made
+
+
+def _calibration_tokens(prepared: Prepared, texts: Texts, out: Path) -> int:
+    """How many tokens methods were calibrated on."""
+    if prepared.kept is not None:
+        stage = prepared.store.stage(f"calibrate/{prepared.kept.name}")
+    elif texts.calibration is not None:
+        stage = Store.open(out / "calibration").stage(STAGE)
+    else:
+        return 0
+    return int(stage.facts["positions"])
 
 
 def _texts(prepared: Prepared, out: Path) -> Texts:

@@ -7,29 +7,20 @@ from retomaton_dist.analysis.gains import Compared
 from retomaton_dist.analysis.reliability import reliability
 from retomaton_dist.engine.online import log_target
 from retomaton_dist.engine.scores import Scores
-from retomaton_dist.evaluation.measure import Measured, walked_by
+from retomaton_dist.evaluation.measure import BASELINES, Measured, walked_by
 from retomaton_dist.methods.method import CurvePoint
-from retomaton_dist.methods.registry import METHODS
 from retomaton_dist.storage.canonical import Json
 
-# Runs and sequences are shown for the plain walk that saves about so many searches.
+# Runs are shown for the plain walk that saves about so many searches.
 SHOWN_FOSS = 0.5
 # Of each curve: without saved searches, with about half, and with the most.
 WANTED_FOSS = (0.0, SHOWN_FOSS, 1.0)
 PLAIN = "retomaton"
 COMPARED = (
-    "knnlm", PLAIN, "retomaton+suffix", "retomaton+lambda", "retomaton+suffix+lambda",
-    "lm+ngram+cache", "retomaton+ngram+cache", "retomaton+suffix+ngram+cache",
+    "knnlm", PLAIN, "retomaton+lambda", "lm+ngram+cache",
+    *(f"{walk}+ngram+cache{learned}" for walk in (PLAIN, "retomaton+suffix")
+      for learned in ("", "+lambda")),
 )  # fmt: skip
-
-
-def baselines_of(method: str) -> list[str]:
-    """What a method is compared with, the fairest first; a method is not its own baseline."""
-    return [name for name in (METHODS[method].baseline, "knnlm", "lm") if name != method]
-
-
-# What some method is compared with, if it ran.
-BASELINES = {name for method in COMPARED for name in baselines_of(method)}
 
 
 @dataclass(frozen=True)
@@ -45,6 +36,12 @@ class ShortlistedPoint:
         """Its fraction of saved searches."""
         found: float = self.measured.row["foss"]
         return found
+
+    @property
+    def baselines(self) -> list[str]:
+        """What it is compared with, the fairest first; a method is not its own baseline."""
+        names = (self.measured.row["baseline"], "knnlm", "lm")
+        return [name for name in names if name != self.point.method]
 
     @property
     def facts(self) -> Json:
@@ -84,7 +81,7 @@ class Shortlist:
 
     @property
     def shown(self) -> ShortlistedPoint | None:
-        """The plain walk whose runs and sequences are shown."""
+        """The plain walk whose runs are shown."""
         return self.nearest.get((PLAIN, SHOWN_FOSS))
 
     def each_once(self) -> list[ShortlistedPoint]:
@@ -106,15 +103,12 @@ class Shortlist:
     def compared(self) -> Iterator[Compared]:
         """Every point that was kept, beside its baseline."""
         for listed in self.each_once():
-            baseline = self._baseline(listed.point.method)
+            ran = (self.whole[name] for name in listed.baselines if name in self.whole)
+            baseline = next(ran, None)
             if baseline is not None:
                 facts = {**listed.facts, "against": baseline.facts}
                 measured = listed.measured
                 yield Compared(facts, measured.log_p, baseline.measured.log_p, measured.walked)
-
-    def _baseline(self, method: str) -> ShortlistedPoint | None:
-        ran = (self.whole[name] for name in baselines_of(method) if name in self.whole)
-        return next(ran, None)
 
 
 def _reliability(listed: ShortlistedPoint) -> Json:

@@ -51,7 +51,8 @@ def at_edges(
     """Constants that are the smallest or largest tried, a line each; whose they are, beside it."""
     edges = {"lambda": (LEAST_WEIGHT, MOST_WEIGHT), "pointer_weight": (0.0, POINTER_WEIGHTS[-1])}
     tried = choosable(grid)
-    edges["temperature"] = tried[0], tried[-1]
+    if tried:  # not if there is nothing to walk, and so no temperature
+        edges["temperature"] = tried[0], tried[-1]
     given = {"lambda": setup.weight, "temperature": setup.temperature}
     lines: dict[str, list[str]] = {}
     for method, calibrated in found.items():

@@ -2,14 +2,14 @@
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from retomaton_dist.errors import DamagedStore, ModelError
+from retomaton_dist.errors import ModelError
 from retomaton_dist.lm.failures import loading
 from retomaton_dist.lm.offsets import Offsets, byte_offsets, offsets_by_length, token_lengths
 from retomaton_dist.lm.source import ModelSource, require_gguf
@@ -58,28 +58,7 @@ class Tokenizer:
 
     def decode(self, ids: Iterable[int]) -> str:
         """Return the text of these tokens, special tokens included."""
-        return _decode(self.backend, ids)
-
-    def to_json(self) -> str:
-        """Return the tokenizer as text, of which `decoder` makes what decodes as this does."""
-        return str(self.backend.to_str())
-
-
-def decoder(text: str) -> Callable[[Iterable[int]], str]:
-    """Return `decode` of the tokenizer whose `to_json` this is: no model, no hub, no code of it."""
-    from tokenizers import Tokenizer as Backend
-
-    try:
-        backend = Backend.from_str(text)
-    # The one class that tokenizers raises is Exception itself.
-    except Exception as error:
-        first = str(error).splitlines()[0]
-        raise DamagedStore(f"what was kept of the tokenizer is damaged: {first}") from error
-    return lambda ids: _decode(backend, ids)
-
-
-def _decode(backend: Any, ids: Iterable[int]) -> str:
-    return str(backend.decode([int(i) for i in ids], skip_special_tokens=False))
+        return str(self.backend.decode([int(i) for i in ids], skip_special_tokens=False))
 
 
 def load_transformers_tokenizer(source: ModelSource, trust_remote_code: bool) -> Any:
@@ -139,7 +118,7 @@ def first_difference(here: Tokenizer, there: Tokenizer) -> str | None:
     for name in ("bos", "eos"):
         if getattr(here, name) != getattr(there, name):
             return f"{name} is {getattr(here, name)} here and {getattr(there, name)} there"
-    parts, others = (json.loads(one.to_json()) for one in (here, there))
+    parts, others = (json.loads(one.backend.to_str()) for one in (here, there))
     part = next(name for name in parts if parts[name] != others.get(name))
     return f"the tokens are the same, but not its {part}: texts would be cut in other ways"
 

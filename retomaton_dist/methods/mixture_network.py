@@ -1,7 +1,6 @@
 """A small network that divides trust among several distributions, and its training."""
 
 import copy
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -82,7 +81,6 @@ def train_mixture(
     `logs` are the log-probabilities of the tokens under each distribution. Training begins with
     the shares `begin`, whatever the features; equal ones by default.
     """
-    start = time.monotonic()
     torch.manual_seed(seed)
     mean, scale = features[~held].mean(0), features[~held].std(0) + 1e-6
     net = _layers(features.shape[1], logs.shape[1])
@@ -90,8 +88,7 @@ def train_mixture(
     made = MixtureNetwork(net, mean, scale)
     inputs, clipped = made.prepared(features), torch.from_numpy(np.maximum(logs, LEAST_LOG))
     epochs = _fit(made.net, inputs, clipped, torch.from_numpy(held))
-    facts = {"rows": len(features), "epochs": epochs, "seconds": time.monotonic() - start}
-    return made, facts
+    return made, {"rows": len(features), "epochs": epochs}
 
 
 def _begin_with(net: nn.Sequential, shares: Sequence[float]) -> None:

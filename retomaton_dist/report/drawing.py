@@ -11,11 +11,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from retomaton_dist.report.rows import KNNLM, LM, Curve, Interval, Row
+from retomaton_dist.report.rows import Interval, Row
 from retomaton_dist.storage import files
-
-Styled = tuple[Sequence[Row], dict[str, Any], str]
-"""A curve's points, how it is drawn, and its name."""
 
 FOSS = "fraction of saved searches (FoSS)"
 # Their curves end at the LM's own perplexity when nothing is searched.
@@ -32,34 +29,35 @@ _METHODS = {
     "knnlm+lambda": ("#994F00", "p"),
     "suffix": ("#000000", "*"),
     "retomaton+suffix": ("#56B4E9", "P"),
-    "retomaton+random": ("#88A0A8", "x"),
     "retomaton+suffix+lambda": ("#661100", "X"),
+    "lm+ngram+cache": ("#374151", "<"),
+    "knnlm+ngram+cache": ("#882255", "s"),
+    "suffix+ngram+cache": ("#44403c", "*"),
+    "retomaton+ngram+cache": ("#117733", "o"),
+    "retomaton+suffix+ngram+cache": ("#88A800", "P"),
+    "lm+ngram+cache+lambda": ("#374151", ">"),
+    "knnlm+ngram+cache+lambda": ("#332288", "s"),
+    "suffix+ngram+cache+lambda": ("#44403c", "1"),
+    "retomaton+ngram+cache+lambda": ("#004D40", "D"),
+    "retomaton+suffix+ngram+cache+lambda": ("#6A7D00", "X"),
 }
-_OTHERS = (("#44403c", "<"), ("#882255", ">"), ("#117733", "8"), ("#332288", "h"))
-_CLUSTERINGS = (
-    *(("#0072B2", "o"), ("#CC3311", "s"), ("#117733", "^")),
-    *(("#AA4499", "P"), ("#997700", "v"), ("#332288", "*")),
-)
-_NONE = ("#56B4E9", "D")
+_OTHERS = (("#997700", "h"), ("#CC3311", "8"), ("#88A0A8", "x"), ("#5D8AA8", "H"))
 # Height of a line of a legend, and how many of them a figure has room for as it is.
 LINE_INCHES, FREE_LINES = 0.22, 3
-_BACK_TO_FRONT = {"lm": 1, **dict.fromkeys(FADING, 2), "retomaton+random": 2}
+_BACK_TO_FRONT = {"lm": 1, **dict.fromkeys(FADING, 2)}
 
 
 @contextlib.contextmanager
-def drawing(
-    path: Path, panels: int = 1, size: tuple[float, float] = (7, 4), rows: int = 1
-) -> Iterator[Any]:
+def drawing(path: Path, panels: int = 1, size: tuple[float, float] = (7, 4)) -> Iterator[Any]:
     """Yield the axes of so many panels side by side (one: the axes alone); save them at the end.
 
-    With several `rows`, so many panels are in each. `size` is in inches. The file holds no date or
-    version, so that equal figures are equal bytes.
+    `size` is in inches. The file holds no date or version, so that equal figures are equal bytes.
     """
     # Heavy, and not needed by those who only ask for help.
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=size, layout="constrained")
-    axes = figure.subplots(rows, panels, squeeze=False).ravel()
+    axes = figure.subplots(1, panels, squeeze=False).ravel()
     for one in axes:
         one.spines[["top", "right"]].set_visible(False)
     yield axes[0] if len(axes) == 1 else axes
@@ -68,45 +66,13 @@ def drawing(
     files.write(path, picture.getvalue())
 
 
-def curve_style(curve: Curve, methods: Sequence[str]) -> dict[str, Any]:
-    """How a curve is drawn beside other `methods`; without clustering: dashes, open markers."""
+def curve_style(method: str, methods: Sequence[str]) -> dict[str, Any]:
+    """How a method's curve is drawn beside those of other `methods`."""
     unknown = [name for name in dict.fromkeys(methods) if name not in _METHODS]
     others = dict(zip(unknown, itertools.cycle(_OTHERS), strict=False))
-    looks = (_METHODS | others)[curve.method]
-    return _style(*looks, curve.clustering, _BACK_TO_FRONT.get(curve.method, 3))
-
-
-def clustering_style(clustering: str, clusterings: Sequence[str]) -> dict[str, Any]:
-    """How a clustering is drawn beside other `clusterings`."""
-    real = [name for name in clusterings if name != "none"]
-    looks = dict(zip(real, itertools.cycle(_CLUSTERINGS), strict=False))
-    return _style(*looks.get(clustering, _NONE), clustering)
-
-
-def _style(colour: str, marker: str, clustering: str | None, order: int = 3) -> dict[str, Any]:
+    colour, marker = (_METHODS | others)[method]
     shape = {"color": colour, "marker": marker, "markersize": 5.5, "markeredgewidth": 1.3}
-    dashed = {"linestyle": (0, (4, 2)), "markerfacecolor": "white"} if clustering == "none" else {}
-    return {**shape, "linewidth": 1.8, "zorder": order, **dashed}
-
-
-def draw_lines(axes: Any, styled: Sequence[Styled]) -> bool:
-    """Draw curves, and their intervals unless these would hide them; say whether they did."""
-    for points, style, label in styled:
-        foss = [row.foss for row in points]
-        axes.plot(foss, [row.perplexity for row in points], label=label, **style)
-    values = [row.perplexity for points, _, _ in styled for row in points]
-    widths = [
-        row.interval[1] - row.interval[0]
-        for points, _, _ in styled
-        for row in points
-        if row.interval
-    ]
-    shown = bool(widths) and max(widths) <= (max(values) - min(values)) / 2
-    if shown:
-        for points, style, _ in styled:
-            intervals = [row.interval for row in points]
-            draw_band(axes, [row.foss for row in points], intervals, style["color"])
-    return shown
+    return {**shape, "linewidth": 1.8, "zorder": _BACK_TO_FRONT.get(method, 3)}
 
 
 def draw_band(
@@ -122,7 +88,7 @@ def draw_band(
 
 def draw_alone(axes: Any, perplexity: float, drawn: Sequence[Sequence[Row]]) -> None:
     """The LM as a line; where it would press all curves flat, as words beside them."""
-    style = {"color": curve_style(LM, [])["color"], "linestyle": (0, (1, 1.5))}
+    style = {"color": curve_style("lm", [])["color"], "linestyle": (0, (1, 1.5))}
     starts = [points[0].perplexity for points in drawn]
     lasting = [row.perplexity for points in drawn for row in points if row.method not in FADING]
     low, high = min(starts + lasting, default=0), max(starts + lasting, default=0)
@@ -136,7 +102,7 @@ def draw_alone(axes: Any, perplexity: float, drawn: Sequence[Sequence[Row]]) -> 
 
 def searched_style() -> dict[str, Any]:
     """The line at kNN-LM's level."""
-    return {"color": curve_style(KNNLM, [])["color"], "linestyle": ":"}
+    return {"color": curve_style("knnlm", [])["color"], "linestyle": ":"}
 
 
 def draw_grid(axes: Any, axis: str = "both") -> None:
@@ -153,7 +119,9 @@ def draw_legend(axes: Any) -> None:
     lines = math.ceil(len(labels) / columns)
     figure = axes.figure
     figure.set_figheight(figure.get_figheight() + LINE_INCHES * max(0, lines - FREE_LINES))
-    figure.legend(handles, labels, loc="outside lower center", ncols=columns, frameon=False)
+    figure.legend(
+        handles, labels, loc="outside lower center", ncols=columns, frameon=False, fontsize=9
+    )
 
 
 def _columns(labels: Sequence[str], inches: float) -> int:
@@ -162,7 +130,7 @@ def _columns(labels: Sequence[str], inches: float) -> int:
         rows = math.ceil(len(labels) / columns)
         parts = [labels[first : first + rows] for first in range(0, len(labels), rows)]
         # Inches that a name of this font takes, with its line.
-        if sum(1.0 + 0.1 * max(map(len, part)) for part in parts) <= inches:
+        if sum(0.7 + 0.075 * max(map(len, part)) for part in parts) <= inches:
             return columns
     return 1
 

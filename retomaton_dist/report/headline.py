@@ -1,4 +1,4 @@
-"""The few numbers that a reader looks for first, read off the curves, and sentences of them.
+"""What came out, in a few sentences, and the numbers that are read off curves for them.
 
 Between two neighbouring points a curve is a straight line. Outside its points nothing is said.
 """
@@ -8,25 +8,21 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal
 
+from retomaton_dist.analysis.bootstrap import why_no_intervals
+from retomaton_dist.evaluation.ladder import AUTOMATON
+from retomaton_dist.methods.online import LAMBDA
+from retomaton_dist.methods.registry import METHODS
 from retomaton_dist.report.folder import EvaluationFiles
-from retomaton_dist.report.names import change_interval, curve_name, method_name, percent
-from retomaton_dist.report.rows import ADAPTRET, KNNLM, LM, Curve, Row, curves, main_clustering
+from retomaton_dist.report.names import change, change_interval, method_name, number, percent
+from retomaton_dist.report.rows import LM, Row, main_curves
+from retomaton_dist.storage.canonical import Json
 
 Points = Sequence[Row]
-# Baselines as a sentence names them.
-_WORDS = {
-    "knnlm": "kNN-LM",
-    "knnlm+wide": "kNN-LM of as many candidates",
-    "knnlm+lambda": "kNN-LM with the same learned mixing",
-}
-
-
-@dataclass(frozen=True)
-class ReadOff:
-    """Perplexity at some FoSS, read off a curve; interpolated if it lies between two points."""
-
-    perplexity: float
-    interpolated: bool
+# The first of these that ran is what the evaluation is about.
+_MIXTURES = (
+    "retomaton+ngram+cache", "retomaton+suffix+ngram+cache", "lm+ngram+cache", "lm+cache",
+    "retomaton", "retomaton+suffix", "knnlm+wide", "knnlm", "suffix",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -39,27 +35,6 @@ class Crossing:
 
     kind: Literal["never", "at", "all"]
     foss: float | None
-
-
-@dataclass(frozen=True)
-class Target:
-    """A perplexity to be reached, and which method's it is."""
-
-    name: str
-    perplexity: float
-
-
-def perplexity_at(points: Points, foss: float) -> ReadOff | None:
-    """Perplexity of a curve at some FoSS; None outside its points. Points rise in FoSS."""
-    for row in points:
-        if row.foss == foss:
-            return ReadOff(row.perplexity, interpolated=False)
-    for left, right in pairwise(points):
-        if left.foss < foss < right.foss:
-            share = (foss - left.foss) / (right.foss - left.foss)
-            value = left.perplexity + share * (right.perplexity - left.perplexity)
-            return ReadOff(value, interpolated=True)
-    return None
 
 
 def largest_foss(points: Points, target: float) -> Crossing:
@@ -75,90 +50,108 @@ def largest_foss(points: Points, target: float) -> Crossing:
     return Crossing("at", left.foss + share * (right.foss - left.foss))
 
 
-def targets(found: Mapping[Curve, Points]) -> list[Target]:
-    """What all curves are measured against: kNN-LM at FoSS 0, and the best that AdaptRet does."""
-    searched = _at_foss_0(found, KNNLM.method)
-    adaptive = [row.perplexity for row in found.get(ADAPTRET, [])]
-    best = [Target(ADAPTRET.method, min(adaptive))] if adaptive else []
-    return [searched, *best] if searched else best
-
-
-def matched(found: Mapping[Curve, Points], points: Points) -> Target | None:
-    """The baseline of a curve at FoSS 0, if it ran: it differs by the automaton alone."""
-    return _at_foss_0(found, points[0].baseline) if points and points[0].baseline else None
-
-
-def _at_foss_0(found: Mapping[Curve, Points], method: str) -> Target | None:
-    level = perplexity_at(found.get(Curve(method, None), []), 0.0)
-    return Target(method, level.perplexity) if level else None
-
-
 def result_sentences(evaluation: EvaluationFiles) -> list[str]:
-    """What came out, in plain sentences; nothing is said about methods that did not run."""
-    found = curves(evaluation.rows)
-    ours = Curve("retomaton", main_clustering(evaluation.rows))
-    learned = Curve("retomaton+lambda", ours.clustering)
-    said = [
-        *_levels(found, ours),
-        *(_change(found, curve) for curve in (ours, learned)),
-        _still_equal(found, ours),
-        _without_search(found, ours),
+    """What came out, in plain sentences; every claim has the size of the store beside it."""
+    found = main_curves(evaluation.rows)
+    methods = [name + more for name in _MIXTURES for more in (LAMBDA, "")]
+    top = next((found[name][0] for name in methods if name in found), None)
+    claims = [*_level(found, top), *_automaton(evaluation, found), *_replaced(found)]
+    said = [f"{claim}; {_size(evaluation, method)}." for claim, method in claims]
+    said += _worse(top, evaluation.results["documents"])
+    note = why_no_intervals(evaluation.results["documents"])
+    return [*said, note] if note else said
+
+
+Claim = tuple[str, str]
+"""A sentence, and the method that it is about."""
+
+
+def _size(evaluation: EvaluationFiles, method: str) -> str:
+    """How many entries the store has, and how many tokens the method was calibrated on."""
+    size: Json = evaluation.settings.get("size") or {}
+    entries, tokens = size.get("entries"), size.get("calibration_tokens")
+    known = METHODS.get(method)
+    fitted = f"{tokens:,} tokens of calibration text" if tokens else "constants given"
+    if known is not None and not known.learns:
+        fitted = "no calibration"
+    return f"store of {entries:,} entries, {fitted}" if entries else "size of the store not noted"
+
+
+def _level(found: Mapping[str, Points], top: Row | None) -> list[Claim]:
+    """How much better than the LM all of it is together."""
+    alone = next((row.perplexity for row in found.get(LM.method, ())), None)
+    if top is None:
+        return [(f"The LM alone has perplexity {number(alone)}", LM.method)] if alone else []
+    level = f"{method_name(top.method)} has perplexity {number(top.perplexity)}"
+    if alone:
+        level += f", {_side(top.perplexity / alone)} the LM alone ({number(alone)})"
+    return [(level, top.method)]
+
+
+def _automaton(evaluation: EvaluationFiles, found: Mapping[str, Points]) -> list[Claim]:
+    """What the automaton itself adds: against the same mixture without it."""
+    ladders = evaluation.results.get("ladders") or []
+    claims = [
+        _own(ladder["title"], cell, **cell["change"])
+        for ladder in ladders
+        for cell in (ladder["lines"][-1]["online"], ladder["lines"][-1]["learned"])
+        if ladder["lines"][-1]["name"] == AUTOMATON and cell and cell["change"]
     ]
-    return [f"{sentence}." for sentence in said if sentence]
+    if claims:
+        return claims
+    for method in ("retomaton", "retomaton+lambda"):
+        row = next((row for row in found.get(method, ()) if row.foss == 0), None)
+        if row is not None and row.against is None:
+            missing = f"its matched baseline, {row.baseline}, did not run"
+            claims.append((f"Nothing is claimed for {method_name(method)}: {missing}", method))
+        elif row is not None and row.against is not None:
+            facts = row.against, row.against_interval
+            claims.append(_own("With every search made", vars(row), *facts))
+    return claims
 
 
-def _levels(found: Mapping[Curve, Points], ours: Curve) -> list[str]:
-    """The perplexities themselves, all at FoSS 0 but for the LM's, which has none."""
-    levels = [
-        f"{curve_name(curve)} has perplexity {level.perplexity:,.2f}"
-        for curve in (ours, KNNLM)
-        if (level := perplexity_at(found.get(curve, []), 0.0))
-    ]
-    alone = [f"The LM alone has perplexity {row.perplexity:,.2f}" for row in found.get(LM, [])[:1]]
-    return [*([" and ".join(levels) + " at FoSS 0"] if levels else []), *alone]
+def _own(where: str, point: Json, ratio: float, interval: Sequence[float] | None) -> Claim:
+    method = point["method"]
+    levels = f"from {number(point['perplexity'] / ratio)} to {number(point['perplexity'])}"
+    changed = f"the automaton itself changes the perplexity by {_with_bounds(ratio, interval)}"
+    return f"{where}{_mixing(method)}, {changed}, {levels}", method
 
 
-def _change(found: Mapping[Curve, Points], curve: Curve) -> str:
-    row = next((row for row in found.get(curve, []) if row.foss == 0), None)
-    compared = "" if row is None else _compared(found, row)
-    return compared and f"{method_name(curve.method)} is {compared}"
+def _replaced(found: Mapping[str, Points]) -> list[Claim]:
+    """How many searches the automaton replaces, what that costs, and up to where it is free."""
+    ours = [name for name in ("retomaton+ngram+cache", "retomaton") if name in found][:1]
+    claims = []
+    for method in [one + more for one in ours for more in ("", LAMBDA)]:
+        row = found[method][-1] if method in found else None
+        if row is None or row.against is None or not row.foss:
+            continue
+        crossing = largest_foss(found[method], row.perplexity / row.against)
+        reached = crossing.foss is not None
+        free = f"no worse up to {percent(crossing.foss)}" if reached else "never as good"
+        cost = f"{_with_bounds(row.against, row.against_interval)} against a search at every token"
+        text = f"The automaton{_mixing(method)} replaces {percent(row.foss)} of the searches at"
+        claims.append((f"{text} {cost}; it is {free}", method))
+    return claims
 
 
-def _without_search(found: Mapping[Curve, Points], ours: Curve) -> str:
-    """What restarts by suffixes alone come to."""
-    curve = Curve("retomaton+suffix", ours.clustering)
-    row = next((row for row in found.get(curve, []) if row.searches == 0), None)
-    if row is None:
-        return ""
-    text = f"{curve_name(curve)} has {row.perplexity:,.2f} without any search"
-    compared = _compared(found, row)
-    return f"{text}, {compared}" if compared else text
+def _mixing(method: str) -> str:
+    return " (learned mixing)" if method.endswith(LAMBDA) else ""
 
 
-def _compared(found: Mapping[Curve, Points], row: Row) -> str:
-    """The gain over the matched baseline; without that, over plain kNN-LM, and that it is not."""
-    aim = matched(found, [row])
-    if aim is not None and row.against is not None:
-        bounds = change_interval(row.against_interval)
-        margin = f"; 95 % interval of the change: {bounds}" if row.against_interval else ""
-        return f"{_side(row.against)} {_WORDS[aim.name]} ({aim.perplexity:,.2f}){margin}"
-    if row.against_knnlm is None:
-        return ""
-    return f"{_side(row.against_knnlm)} kNN-LM (its matched baseline, {row.baseline}, did not run)"
+def _with_bounds(ratio: float, bounds: Sequence[float] | None) -> str:
+    return change(ratio) + (f" (95 % interval {change_interval(bounds)})" if bounds else "")
+
+
+def _worse(top: Row | None, documents: int) -> list[str]:
+    if top is None or top.worse_documents is None:
+        return []
+    name, lm = method_name(top.method), "than with the LM alone"
+    if not top.worse_documents:
+        return [f"No document is worse with {name} {lm}."]
+    worst = f"the worst, {top.worst_document}, by {change(top.worst_ratio)}"
+    counted = f"{top.worse_documents:,.0f} of {documents:,} documents"
+    return [f"With {name}, {counted} are worse {lm}; {worst}."]
 
 
 def _side(ratio: float) -> str:
     return f"{percent(abs(1 - ratio))} {'below' if ratio < 1 else 'above'}"
-
-
-def _still_equal(found: Mapping[Curve, Points], ours: Curve) -> str:
-    aim = matched(found, found.get(ours, [])) or _at_foss_0(found, KNNLM.method)
-    if aim is None or ours not in found:
-        return ""
-    crossing, whose = largest_foss(found[ours], aim.perplexity), _WORDS[aim.name]
-    if crossing.foss is None:
-        return f"At no FoSS does {method_name(ours.method)} reach the perplexity of {whose}"
-    saved = f"with {percent(crossing.foss)} of the searches saved"
-    if crossing.kind == "all":
-        return f"{method_name(ours.method)} is still no worse than {whose} {saved}, its last point"
-    return f"{method_name(ours.method)} equals {whose} {saved}"

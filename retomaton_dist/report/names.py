@@ -8,12 +8,17 @@ from retomaton_dist.storage.canonical import Json
 
 _METHODS = {
     "lm": "LM alone",
-    "knnlm": "kNN-LM",
-    "knnlm+wide": "kNN-LM, as many candidates",
-    "knnlm+lambda": "kNN-LM + lambda",
-    "adaptret": "AdaptRet",
+    "ngram": "n-grams alone",
     "suffix": "suffixes alone",
+    "knnlm+wide": "kNN-LM, as many candidates",
     "retomaton+random": "RetoMaton + suffix, at random",
+}
+_PARTS = {
+    "lm": "LM",
+    "knnlm": "kNN-LM",
+    "adaptret": "AdaptRet",
+    "retomaton": "RetoMaton",
+    "ngram": "n-grams",
 }
 DASH = "–"  # noqa: RUF001 - a dash is meant
 
@@ -22,11 +27,8 @@ def method_name(method: str | None) -> str:
     """What a method is called; one that is not known here keeps its own name."""
     if method is None:
         return DASH
-    if method in _METHODS:
-        return _METHODS[method]
-    plain, _, more = method.partition("+")
-    named = _METHODS.get(plain, plain.replace("retomaton", "RetoMaton"))
-    return f"{named} + {more.replace('+', ' + ')}" if more else named
+    parts = method.split("+")
+    return _METHODS.get(method) or " + ".join(_PARTS.get(part, part) for part in parts)
 
 
 def clustering_name(clustering: str | None) -> str:
@@ -84,3 +86,8 @@ def interval(bounds: Sequence[float] | None, digits: int = 2) -> str:
 def change_interval(bounds: Sequence[float] | None) -> str:
     """An interval of a ratio, as changes; a dash if there is none."""
     return DASH if bounds is None else f"{change(bounds[0])} to {change(bounds[1])}"
+
+
+def change_with(ratio: float | None, bounds: Sequence[float] | None) -> str:
+    """A ratio as a change with its interval, if that is known."""
+    return change(ratio) + (f" ({change_interval(bounds)})" if bounds else "")

@@ -79,6 +79,7 @@ def environment(language: Literal["html", "md"], folder: Path, package: str = _H
         # How things are called and written.
         "change": names.change,
         "change_interval": names.change_interval,
+        "change_with": names.change_with,
         "clustering": names.clustering_name,
         "count": lambda value: f"{value:,}",
         "interval": names.interval,
@@ -123,15 +124,6 @@ def visible(text: str, lines: bool = False) -> str:
     Ends of lines and tabs become arrows, unless `lines` are kept.
     """
     return "".join(_visible(character, lines) for character in text)
-
-
-def shorten(text: str, longest: int) -> str:
-    """Text with its middle left out if it is longer than this."""
-    if len(text) <= longest:
-        return text
-    half = longest // 2
-    left_out = len(text) - 2 * half
-    return f"{text[:half]} [... {left_out:,} characters ...] {text[-half:]}"
 
 
 def code_span(text: str) -> Markup:

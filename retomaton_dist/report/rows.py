@@ -20,8 +20,6 @@ class Curve(NamedTuple):
 
 
 LM = Curve("lm", None)
-KNNLM = Curve("knnlm", None)
-ADAPTRET = Curve("adaptret", None)
 
 
 @dataclass(frozen=True)
@@ -29,31 +27,31 @@ class Row:
     """One point of a curve. `seconds` splits its wall-clock, if it was run alone (live mode).
 
     `interval` is a 95 % confidence interval; `against` is the perplexity's ratio to that of
-    `baseline` at FoSS 0, with `against_interval` for it, and `against_knnlm` that to kNN-LM's,
-    with `knnlm_interval`.
-    `sigma` is for walks that look up suffixes, `share` for those that search at random instead.
+    `baseline` with all its searches. `new_perplexity` and `new_against` are the same without
+    duplicates, None if there are none. `worse_documents` have a higher perplexity than with the LM
+    alone; the worst of them has `worst_ratio` times as much.
     """
 
     method: str
     clustering: str | None
     tau: float | None
     sigma: float | None
-    share: float | None
     foss: float
     searches: int
     perplexity: float
     interval: Interval | None
     perplexity_per_word: float | None
-    interval_per_word: Interval | None
-    reference_foss: float | None
     lambda_: float | None
     temperature: float | None
     pointer_weight: float | None
     baseline: str | None
     against: float | None
     against_interval: Interval | None
-    against_knnlm: float | None
-    knnlm_interval: Interval | None
+    new_perplexity: float | None
+    new_against: float | None
+    worse_documents: float | None
+    worst_document: str | None
+    worst_ratio: float | None
     seconds: Mapping[str, float] | None
 
     @property
@@ -70,15 +68,19 @@ class Row:
 def read_row(item: Mapping[str, Any], where: str) -> Row:
     """Check and convert a row of results.json; anything unfit is damage, found `where`."""
     try:
-        against, searched = item.get("against") or {}, item.get("against_knnlm") or {}
+        against, new = item.get("against") or {}, item.get("without_duplicates") or {}
+        worse = item.get("worse_than_lm") or {}
         flat = {
             **item,
             "method": item["method"],
             "lambda_": item.get("lambda"),
             "against": against.get("ratio"),
             "against_interval": against.get("interval"),
-            "against_knnlm": searched.get("ratio"),
-            "knnlm_interval": searched.get("interval"),
+            "new_perplexity": new.get("perplexity"),
+            "new_against": (new.get("against") or {}).get("ratio"),
+            "worse_documents": worse.get("documents"),
+            "worst_document": worse.get("worst"),
+            "worst_ratio": worse.get("ratio"),
         }
         return Row(**{one.name: _READERS[one.type](flat.get(one.name)) for one in fields(Row)})
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
@@ -102,16 +104,11 @@ def main_clustering(rows: Sequence[Row]) -> str | None:
     return next((name for name in names if name != "none"), names[0] if names else None)
 
 
-def main_curves(rows: Sequence[Row]) -> dict[Curve, list[Row]]:
-    """Curves with the main clustering or with none; the others are the ablation's."""
-    wanted = {None, "none", main_clustering(rows)}
-    return {curve: points for curve, points in curves(rows).items() if curve.clustering in wanted}
-
-
-def by_clustering(rows: Sequence[Row]) -> dict[Curve, list[Row]]:
-    """The curves of plain RetoMaton, one for each clustering."""
-    plain = [row for row in rows if row.method == "retomaton" and row.clustering]
-    return curves(plain)
+def main_curves(rows: Sequence[Row]) -> dict[str, list[Row]]:
+    """By method: the curve with the main clustering, or the only one."""
+    wanted = {None, main_clustering(rows)}
+    found = curves(rows).items()
+    return {curve.method: points for curve, points in found if curve.clustering in wanted}
 
 
 def full_retrieval(rows: Sequence[Row]) -> float | None:

@@ -1,93 +1,100 @@
-"""Tables of curves, constants and settings."""
+"""Tables of curves, ladders and constants."""
 
-import json
-import math
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from retomaton_dist.report import names
-from retomaton_dist.report.headline import (
-    Points,
-    Target,
-    largest_foss,
-    matched,
-    perplexity_at,
-    targets,
-)
-from retomaton_dist.report.render import Cell, Table, Verbatim, shorten
-from retomaton_dist.report.rows import KNNLM, LM, Curve, Row, by_clustering, curves
-
-SHOWN_FOSS = (0.0, 0.5)
-LONGEST_FACT = 400
-_AIMS = {
-    "knnlm": "kNN-LM at FoSS 0",
-    "knnlm+wide": "kNN-LM of as many candidates at FoSS 0",
-    "adaptret": "AdaptRet's best",
-}
+from retomaton_dist.report.headline import Points, largest_foss
+from retomaton_dist.report.render import Table, filled
+from retomaton_dist.report.rows import Curve, Row, curves
+from retomaton_dist.storage.canonical import Json
 
 
-def headline_table(rows: Sequence[Row]) -> Table:
-    """Perplexity at a few FoSS, and up to which FoSS RetoMaton equals the others."""
-    found = curves(rows)
-    aims = targets(found)
-    header = (
-        "method",
-        "clustering",
-        *(f"perplexity at FoSS {foss:g}" for foss in SHOWN_FOSS),
-        "matched baseline at FoSS 0",
-        "change against it at FoSS 0",
-        "FoSS while no worse than it",
-        *(f"FoSS while no worse than {_AIMS[aim.name]}" for aim in aims),
-    )
+def ladder_table(ladder: Json) -> Table:
+    """A line per source: perplexity, and the change against the line before, in both columns."""
+    columns = ("perplexity", "change", "without duplicates")
+    learned = (f"learned: {column}" for column in columns)
+    header = ("source", "FoSS", *columns, *learned, "documents worse than the LM alone")
     body = [
         [
-            *_curve_cells(curve),
-            *_levels(curve, points),
-            *_against_baseline(points, matched(found, points)),
-            *_crossings(curve, points, aims),
+            line["name"],
+            f"{line['online']['foss']:.3f}",
+            *_line_cells(line["online"]),
+            *_line_cells(line["learned"]),
+            f"{line['online']['worse_than_lm']['documents']:,}",
         ]
-        for curve, points in found.items()
+        for line in ladder["lines"]
     ]
-    return Table(header, body, texts=2)
+    return filled(header, body, texts=1)
 
 
-def ablation_table(rows: Sequence[Row], automata: Mapping[str, Any]) -> Table:
-    """Plain RetoMaton by clustering; `automata` are their facts, as far as they are known."""
-    found, plain = curves(rows), by_clustering(rows)
-    searched = [aim for aim in targets(found) if aim.name == KNNLM.method]
-    fair = next((aim for points in plain.values() if (aim := matched(found, points))), None)
-    aims = [fair] if fair else searched
+def _line_cells(cell: Json | None) -> list[str]:
+    if cell is None:
+        return [names.DASH] * 3
+    change, new = cell["change"] or {}, cell["without_duplicates"] or {}
+    return [
+        names.number(cell["perplexity"]),
+        names.change_with(change.get("ratio"), change.get("interval")),
+        _new(new.get("perplexity"), (new.get("against") or {}).get("ratio")),
+    ]
+
+
+def main_table(rows: Sequence[Row], automata: Mapping[str, Any]) -> Table:
+    """Every curve where it searches most, against its matched baseline.
+
+    `automata` are facts of clusterings, as far as they are known.
+    """
     header = (
-        "clustering",
-        "states",
-        *(f"perplexity at FoSS {foss:g}" for foss in SHOWN_FOSS),
-        *(f"FoSS while no worse than {_AIMS[aim.name]}" for aim in aims),
-    )
+        "method", "states", "matched baseline", "FoSS", "perplexity",
+        "change against the baseline", "without duplicates", "documents worse than the LM alone",
+        "FoSS while no worse than the baseline",
+    )  # fmt: skip
     body = [
         [
-            names.clustering_name(curve.clustering),
-            _states(automata.get(curve.clustering or "")),
-            *_levels(curve, points),
-            *_crossings(curve, points, aims),
+            names.method_name(curve.method),
+            _states(curve, automata),
+            names.method_name(None if points[0].against is None else points[0].baseline),
+            f"{points[0].foss:.3f}",
+            names.number(points[0].perplexity),
+            names.change_with(points[0].against, points[0].against_interval),
+            _new(points[0].new_perplexity, points[0].new_against),
+            _worse(points[0]),
+            _crossing(points),
         ]
-        for curve, points in plain.items()
+        for curve, points in curves(rows).items()
     ]
-    return Table(header, body)
+    return filled(header, body, texts=3)
 
 
-def caps_table(caps: Mapping[str, int], positions: int) -> Table:
-    """How often each walk hit each cap: `caps` counts by "walk.cap"."""
-    walks = {key.rpartition(".")[0] for key in caps}
-    kinds = sorted({key.rpartition(".")[2] for key in caps})
-    body: list[list[Cell]] = [
-        [
-            Verbatim(walk),
-            *(names.share_of(caps.get(f"{walk}.{kind}"), positions) for kind in kinds),
-        ]
-        for walk in sorted(walks, key=_walk_order)
-    ]
-    return Table(("walk", *kinds), body)
+def _new(perplexity: float | None, ratio: float | None) -> str:
+    """Perplexity without duplicates, and the change."""
+    shown = names.number(perplexity)
+    return shown if ratio is None else f"{shown} ({names.change(ratio)})"
+
+
+def _worse(row: Row) -> str:
+    """How many documents are worse than with the LM alone, and by how much the worst is."""
+    shown = names.number(row.worse_documents, 0)
+    return f"{shown}, {names.change(row.worst_ratio)} at most" if row.worse_documents else shown
+
+
+def _states(curve: Curve, automata: Mapping[str, Any]) -> str:
+    facts = automata.get(curve.clustering or "")
+    states = facts.get("states") if isinstance(facts, dict) else None
+    named = names.clustering_name(curve.clustering)
+    return f"{named} ({states:,})" if isinstance(states, int) else named
+
+
+def _crossing(points: Points) -> str:
+    """Up to which FoSS the baseline of a walk, with all its searches, is reached."""
+    row = points[0]
+    if row.against is None or row.clustering is None:
+        return names.DASH
+    found = largest_foss(points, row.perplexity / row.against)
+    if found.foss is None:
+        return "never"
+    return f"all of it (to {found.foss:.3f})" if found.kind == "all" else f"{found.foss:.3f}"
 
 
 def constants_table(methods: Mapping[str, Any]) -> Table:
@@ -108,13 +115,13 @@ def constants_table(methods: Mapping[str, Any]) -> Table:
         for method, where, facts in found
     ]
     header = ("method", "for", *(name.replace("_", " ") for name in known))
-    return Table(header, body, texts=2)
+    return filled(header, body, texts=2)
 
 
 def _innermost(facts: Mapping[str, Any], where: tuple[str, ...] = ()) -> list[Any]:
     """Each group of plain facts with where it is: (clustering, sigma), ...
 
-    Thresholds, which only AdaptRet has, are a list by FoSS and have a table of their own.
+    AdaptRet's thresholds, a list by FoSS, are in calibration.json alone.
     """
     plain = {name: value for name, value in facts.items() if not isinstance(value, dict)}
     found = [(where, plain)] if plain else []
@@ -124,74 +131,6 @@ def _innermost(facts: Mapping[str, Any], where: tuple[str, ...] = ()) -> list[An
             shown = re.sub(r"^(inf|[\d.]+)$", r"sigma \1", name) if where else name
             found += _innermost(inner, (*where, shown))
     return found
-
-
-def facts_table(facts: Mapping[str, Any]) -> Table:
-    """Any nested facts: a row for each innermost one."""
-    body = [[Verbatim(key), Verbatim(shorten(value, LONGEST_FACT))] for key, value in _flat(facts)]
-    return Table(("what", "value"), body, texts=2)
-
-
-def _flat(value: Any, key: str = "") -> list[tuple[str, str]]:
-    if isinstance(value, dict):
-        inner = [(f"{key}.{name}" if key else str(name), item) for name, item in value.items()]
-        return [pair for name, item in inner for pair in _flat(item, name)]
-    if isinstance(value, list):
-        return [(key, ", ".join(text for item in value for _, text in _flat(item)))]
-    if isinstance(value, float):
-        return [(key, f"{value:.6g}")]
-    return [(key, value if isinstance(value, str) else json.dumps(value))]
-
-
-def _curve_cells(curve: Curve) -> list[str]:
-    return [names.method_name(curve.method), names.clustering_name(curve.clustering)]
-
-
-def _levels(curve: Curve, points: Points) -> list[str]:
-    """Perplexities at the FoSS that are shown; `~` marks one between two points."""
-    if curve == LM:
-        return [names.number(points[0].perplexity) for _ in SHOWN_FOSS]
-    read = [perplexity_at(points, foss) for foss in SHOWN_FOSS]
-    return [
-        ("~" if one.interpolated else "") + names.number(one.perplexity) if one else names.DASH
-        for one in read
-    ]
-
-
-def _against_baseline(points: Points, aim: Target | None) -> list[str]:
-    """The baseline that differs from a curve by the automaton alone, and how they compare."""
-    row = points[0]
-    if aim is None or row.against is None:
-        return [names.DASH] * 3
-    named = f"{names.method_name(aim.name)}: {names.number(aim.perplexity)}"
-    return [named, names.change(row.against if row.foss == 0 else None), _crossing(points, aim)]
-
-
-def _crossings(curve: Curve, points: Points, aims: Sequence[Target]) -> list[str]:
-    ours = curve.method.startswith("retomaton")
-    return [_crossing(points, aim) if ours else names.DASH for aim in aims]
-
-
-def _crossing(points: Points, aim: Target) -> str:
-    """Up to which FoSS a target is reached."""
-    found = largest_foss(points, aim.perplexity)
-    if found.foss is None:
-        return "never"
-    return f"all of it (to {found.foss:.3f})" if found.kind == "all" else f"{found.foss:.3f}"
-
-
-def _states(facts: Any) -> str:
-    states = facts.get("states") if isinstance(facts, dict) else None
-    return f"{states:,}" if isinstance(states, int) else names.DASH
-
-
-def _walk_order(label: str) -> tuple[str, list[float], str]:
-    """By automaton, then by its thresholds as numbers: tau, sigma, share."""
-    automaton, _, thresholds = label.partition("@")
-    try:
-        return automaton, [float(one) for one in thresholds.split(",") if one], label
-    except ValueError:
-        return automaton, [math.inf], label
 
 
 def _fact(value: Any) -> str:

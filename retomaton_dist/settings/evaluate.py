@@ -135,7 +135,8 @@ class EvaluateSettings(StoreUseSettings):
         "held-out text that lambda, temperature and the networks are fitted on; never the "
         "evaluated one",
         (),
-        shown="none; then --lambda and --knn-temperature are needed",
+        shown="none: then methods that need it are left out, unless --lambda and --knn-temperature "
+        "are given",
         path="text",
     )
     calibration: str | None = option(
@@ -221,6 +222,12 @@ class EvaluateSettings(StoreUseSettings):
             raise BadInput("--target-foss is met on held-out text: name some with --calibrate-on")
         if self.calibration and not (self.lambda_ is None and self.knn_temperature is None):
             raise BadInput("--calibration has its own lambda and temperature: leave those out")
+
+    @property
+    def is_uncalibrated(self) -> bool:
+        """Whether there is neither text to calibrate on, nor a calibration, nor a constant."""
+        given = self.calibrate_on or self.calibration
+        return not given and self.lambda_ is None and self.knn_temperature is None
 
     @property
     def taus(self) -> tuple[float, ...] | None:

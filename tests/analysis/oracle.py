@@ -17,9 +17,3 @@ def grams(documents, n):
     return [
         tuple(document[i : i + n]) for document in documents for i in range(len(document) - n + 1)
     ]
-
-
-def longest_common(passage, documents):
-    """Length of the longest stretch that the passage shares with one document."""
-    lengths = range(len(passage), 0, -1)
-    return next((n for n in lengths if {*grams([passage], n)} & {*grams(documents, n)}), 0)

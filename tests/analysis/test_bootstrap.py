@@ -1,4 +1,4 @@
-"""Confidence intervals: over documents, the same draws for all methods, none from one document."""
+"""Confidence intervals: over documents, the same draws for all methods, none from few documents."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from retomaton_dist.analysis import bootstrap as module
-from retomaton_dist.analysis.bootstrap import Resampling
+from retomaton_dist.analysis.bootstrap import Resampling, why_no_intervals
 
 
 def random_rows(seed, documents=40, longest=30):
@@ -16,11 +16,22 @@ def random_rows(seed, documents=40, longest=30):
     return numbers.astype(np.int32), random.normal(-3, 1, len(numbers))
 
 
-def test_one_document_has_no_interval():
-    resampling = Resampling.of(np.zeros(50, np.int32))
-    rows = np.linspace(-3, -1, 50)
+@pytest.mark.parametrize("documents", [1, 2, 19])
+def test_fewer_than_20_documents_have_no_interval_and_one_sentence_says_so(documents):
+    numbers, rows = random_rows(0, documents)
+    resampling = Resampling.of(numbers)
     assert resampling.interval(rows) is None
     assert resampling.ratio(rows, rows) is None
+    assert resampling.ratio_among(rows, rows < 0) is None
+    said = why_no_intervals(documents)
+    assert said.startswith(f"The text has {documents} document{'s' if documents > 1 else ''}: ")
+
+
+def test_20_documents_have_intervals_and_nothing_is_said():
+    numbers, rows = random_rows(0, 20)
+    low, high = Resampling.of(numbers).interval(rows)
+    assert low < np.exp(-rows.mean()) < high
+    assert why_no_intervals(20) is None
 
 
 def test_a_method_compared_with_itself_is_exactly_equal():
@@ -81,4 +92,12 @@ def test_the_interval_of_some_rows_is_that_of_a_text_of_these_rows_alone():
     assert resampling.ratio_among(-rows, everything) == pytest.approx(resampling.interval(rows))
     alone = resampling.ratio_among(np.where(chosen, 0.5, 9.0), chosen)
     assert alone == pytest.approx([np.exp(0.5)] * 2)
-    assert resampling.ratio_among(-rows, numbers == numbers[0]) is None
+    few = np.isin(numbers, np.unique(numbers)[:19])
+    assert resampling.ratio_among(-rows, few) is None
+
+
+def test_sums_by_document_say_as_much_as_rows():
+    numbers, rows = random_rows(7)
+    other, resampling = rows[::-1].copy(), Resampling.of(numbers)
+    totals = resampling.totals(rows), resampling.totals(other)
+    assert resampling.ratio_of_totals(*totals) == resampling.ratio(rows, other)

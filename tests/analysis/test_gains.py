@@ -16,7 +16,7 @@ from retomaton_dist.analysis.groups import (
 )
 from tests.evaluation.scored import random_walked, scores_of
 
-DOCUMENTS = np.repeat([2, 3, 7, 9], [40, 1, 30, 29]).astype(np.int32)
+DOCUMENTS = np.repeat(np.arange(2, 27), [28, *[3] * 24]).astype(np.int32)
 ROWS = len(DOCUMENTS)
 
 

@@ -8,11 +8,10 @@ from hypothesis import strategies as st
 from retomaton_dist.analysis import ngrams
 from retomaton_dist.analysis.documents import TokensByDocument
 from retomaton_dist.analysis.ngrams import (
+    GramHashes,
     SoughtText,
-    gram_hashes,
     longest_matches,
     overlap_counts,
-    seen,
 )
 from retomaton_dist.storage.corpus import CorpusInMemory
 from tests.analysis.oracle import grams, joined
@@ -40,16 +39,6 @@ def test_overlap_counts_types_and_occurrences_as_sets_of_tuples_do(text, corpus)
         assert row["types_seen"] == len({*mine} & known)
         assert row["occurrences"] == len(mine)
         assert row["occurrences_seen"] == sum(gram in known for gram in mine)
-
-
-@given(text=TEXTS, corpus=TEXTS, n=st.integers(1, 7))
-def test_seen_says_for_each_token_whether_its_ngram_is_in_the_corpus(text, corpus, n):
-    known = {*grams(corpus, n)}
-    expected = [
-        tuple(document[i : i + n]) in known for document in text for i in range(len(document))
-    ]
-    matched = longest_matches(joined(text), joined(corpus))
-    assert seen(joined(text), matched, n).tolist() == expected
 
 
 @given(text=TEXTS, corpus=TEXTS)
@@ -99,7 +88,7 @@ def test_units_find_together_what_one_reading_finds(text, corpus, unit, prefix):
 
 @given(st.lists(st.integers(0, 1), min_size=1, max_size=64), st.integers(1, 20))
 def test_different_ngrams_have_different_hashes(tokens, n):
-    hashes = gram_hashes(np.array(tokens, np.int32), n)
+    hashes = GramHashes(np.array(tokens, np.int32)).whole(n)
     assert len(hashes) == max(0, len(tokens) - n + 1)
     assert len({*hashes.tolist()}) == len({*grams([tokens], n)})
 

@@ -54,18 +54,57 @@ def scores(sweep):
 
 def test_every_method_has_its_curve(sweep):
     walks = [(name, tau, None) for name in ("kmeans", "none") for tau in (1.0, 4.0, math.inf)]
-    expected = [("lm", None, None, None)]
-    searching = ("knnlm", "knnlm+wide", "knnlm+lambda", "adaptret")
-    expected += [(name, None, None, f) for name in searching for f in FRACTIONS]
-    expected += [("suffix", None, None, None)]
-    expected += [(f"retomaton{kind}", *walk) for kind in ("", "+pw", "+lambda") for walk in walks]
+    once = [(None, None, None)]
+    searching = [(None, None, fraction) for fraction in FRACTIONS]
+    mixed = {"lm": once, "knnlm": searching, "suffix": once, "retomaton": walks}
+    curves = {
+        "lm": once,
+        **dict.fromkeys(("knnlm", "knnlm+wide", "knnlm+lambda", "adaptret"), searching),
+        "suffix": once,
+        **dict.fromkeys(("retomaton", "retomaton+pw", "retomaton+lambda"), walks),
+        **dict.fromkeys(("ngram", "lm+cache", "lm+ngram"), once),
+        **{f"{walk}+ngram+cache": points for walk, points in mixed.items()},
+        "lm+cache+lambda": once,
+        **{f"{walk}+ngram+cache+lambda": points for walk, points in mixed.items()},
+    }
+    expected = [(name, *point) for name, points in curves.items() for point in points]
     assert list(by_point(sweep)) == expected
     pairs = [(name, tau, sigma) for name, tau, _ in walks for sigma in (0.0, 2.0)]
-    found = [key[:4] for key in by_restart(sweep)]
+    found = [key[:4] for key in by_restart(sweep) if key[0].startswith("retomaton")]
+    more = ("", "+lambda", "+ngram+cache", "+ngram+cache+lambda")
     assert [key for key in found if key[0] != "retomaton+random"] == [
-        (f"retomaton+suffix{kind}", *pair) for kind in ("", "+lambda") for pair in pairs
+        (f"retomaton+suffix{kind}", *pair) for kind in more for pair in pairs
     ]
     assert len([key for key in found if key[0] == "retomaton+random"]) == len(pairs)
+
+
+def test_ladders_are_made_of_the_same_rows_as_the_table(sweep):
+    searching, never = sweep.ladders
+    assert [line["name"] for line in searching["lines"]][-2:] == ["+ kNN", "+ automaton"]
+    rows = by_point(sweep)
+    last = rows["retomaton+ngram+cache", "kmeans", math.inf, None]
+    automaton = searching["lines"][-1]["online"]
+    assert automaton["perplexity"] == last["perplexity"]
+    assert automaton["change"] == last["against"], "the line before is its matched baseline"
+    assert all(line["learned"] for ladder in sweep.ladders for line in ladder["lines"])
+    assert {line["online"]["foss"] for line in never["lines"]} == {1.0}
+
+
+def test_claims_have_the_size_of_the_store_and_of_the_calibration_text_beside_them(
+    sweep, walkable_store
+):
+    size = sweep.settings["size"]
+    held = Store.open(sweep.path / "calibration").stage("score").facts["positions"]
+    assert size == {
+        "entries": Store.open(walkable_store.path).corpus().entries,
+        "calibration_tokens": held,
+    }
+    result = (sweep.path / "report.md").read_text().split("\n\n")[2]
+    claims = [line for line in result.splitlines() if "perplexity" in line or "searches" in line]
+    assert claims
+    assert all(f"store of {size['entries']:,} entries" in line for line in claims)
+    assert "no calibration" in result
+    assert f"{held:,} tokens of calibration text" in result
 
 
 def test_rows_say_what_the_issue_asks_for(sweep):
@@ -114,7 +153,7 @@ def test_foss_falls_to_zero_as_tau_rises(sweep):
 def test_without_searches_all_are_saved_and_a_larger_sigma_saves_fewer(sweep):
     rows = by_restart(sweep)
     for (method, name, tau, sigma, _), row in rows.items():
-        if method != "retomaton+random" and sigma == 0:
+        if method.startswith("retomaton+suffix") and sigma == 0:
             assert row["foss"] == 1.0
             fewer = rows[method, name, tau, 2.0, None]
             assert 0.0 < fewer["foss"] < 1.0
@@ -269,7 +308,7 @@ def test_other_constants_change_the_methods_that_have_constants_and_no_other(swe
             assert rows[key]["perplexity"] != row["perplexity"]
             assert rows[key]["foss"] == row["foss"]
         else:
-            ratios = ("against", "against_knnlm")
+            ratios = ("against", "against_knnlm", "without_duplicates")
             kept = {name: value for name, value in rows[key].items() if name not in ratios}
             assert kept == {name: row[name] for name in kept}
 
@@ -278,13 +317,13 @@ def test_networks_trained_anew_are_shown_beside_those_of_the_calibration(sweep, 
     copy = shutil.copytree(sweep.path, tmp_path / "copy")
     assert run_report(copy, ReportSettings(retrain=1)).rows == sweep.rows
     found = json.loads((copy / "results.json").read_text())
-    learned = {"knnlm+lambda", "retomaton+lambda", "retomaton+suffix+lambda"}
+    learned = {"knnlm+lambda", "retomaton+lambda", "suffix+lambda"}
     assert {one["method"] for one in found["retrained"]} == learned
     assert (
         found["recalibrated"]
         == json.loads((sweep.path / "results.json").read_text())["recalibrated"]
     )
-    assert "How much depends on the network" in (copy / "report.html").read_text()
+    assert "Networks trained anew on documents" in (copy / "report.html").read_text()
 
 
 def test_networks_cannot_be_trained_anew_without_the_text_that_they_learned_from(
@@ -362,17 +401,45 @@ def test_a_store_without_an_index_is_walked_by_suffixes_alone(
 ):
     chosen = {"sigma": None, "no_index": True, "mode": mode, "tau": "1,inf"}
     made = evaluate_here(without_index, tmp_path / "out", texts, **chosen)
-    assert {row["method"] for row in made.rows} == {
-        "lm", "suffix", "retomaton+suffix", "retomaton+suffix+lambda",
-    }  # fmt: skip
+    methods = {row["method"] for row in made.rows}
+    assert {"lm", "ngram", "suffix", "retomaton+suffix+ngram+cache+lambda"} < methods
+    assert not any("knnlm" in name or name == "retomaton" for name in methods)
     assert all(row["searches"] == 0 for row in made.rows)
     assert by_point(made)["suffix", None, None, None]["perplexity"] == pytest.approx(
         by_point(sweep)["suffix", None, None, None]["perplexity"]
     )
-    assert "without any search" in (made.path / "report.md").read_text()
+    assert [ladder["title"] for ladder in made.ladders] == ["Without any search"]
+    assert "Without any search, the automaton itself" in (made.path / "report.md").read_text()
     if mode == "sweep":
         rows = made.rows
         assert measured(made.path).rows == rows
+
+
+def test_without_calibration_text_the_methods_that_need_none_are_evaluated(
+    walkable_store, texts, tmp_path, capfd
+):
+    chosen = {"calibrate_on": (), "sigma": "0", "tau": "inf", "automata": "kmeans"}
+    made = measure_here(walkable_store.path, tmp_path / "out", texts, **chosen)
+    methods = {row["method"] for row in made.rows}
+    assert {"lm", "ngram", "knnlm+ngram+cache", "retomaton+suffix+ngram+cache"} < methods
+    assert not methods & {"knnlm", "retomaton", "retomaton+ngram+cache+lambda"}
+    assert [len(ladder["lines"]) for ladder in made.ladders] == [5, 5]
+    assert made.settings["size"]["calibration_tokens"] == 0
+    assert "methods that learn from held-out text are left out" in capfd.readouterr().err
+
+
+def test_a_store_without_keys_has_the_lines_of_the_ladder_that_need_none(
+    small_store, texts, tmp_path
+):
+    store = tmp_path / "bare.store"
+    rd.build(store, **small_store.settings, no_keys=True)
+    made = evaluate_here(store, tmp_path / "out", texts)
+    (ladder,) = made.ladders
+    assert [line["name"] for line in ladder["lines"]] == ["LM alone", "+ cache", "+ n-grams"]
+    assert all(line["learned"] for line in ladder["lines"])
+    report = (made.path / "report.md").read_text()
+    assert "n-grams alone" in report
+    assert "automaton's own contribution" not in report
 
 
 def test_walks_that_never_search_need_no_index_whoever_asks(without_index, texts, tmp_path):

@@ -4,18 +4,16 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from retomaton_dist.engine.walks import WalkSpec, stateless_walk
-from retomaton_dist.evaluation.measure import Measurer, _after_last_search, measure_all
+from retomaton_dist.evaluation.measure import Measurer, matched_baseline
 from retomaton_dist.methods.constant import ConstantMixing, Constants
 from retomaton_dist.methods.knnlm import RandomGate
 from retomaton_dist.methods.lm import LmAlone
 from retomaton_dist.methods.method import CurvePoint
 from tests.evaluation.scored import random_walked, scores_of
 
-DOCUMENTS = np.repeat([2, 3, 7, 9], [40, 1, 30, 29])
+DOCUMENTS = np.repeat(np.arange(2, 27), [28, *[3] * 24])
 SPECS = {"knnlm": stateless_walk("kmeans"), "kmeans@4": WalkSpec("kmeans", 4.0)}
 MIXING = ConstantMixing(Constants(0.4, 2.0))
 
@@ -30,8 +28,8 @@ def scores(tmp_path):
     return scores_of(tmp_path, DOCUMENTS, walks, random)
 
 
-def measured(point, scores, words=40):
-    return Measurer(scores.document, words).measure(point, scores, {})
+def measured(point, scores, words=40, duplicates=frozenset()):
+    return Measurer(scores.document, words, duplicates).measure(point, scores)
 
 
 def test_foss_is_over_all_positions(scores):
@@ -58,8 +56,6 @@ def test_perplexity_per_word_shares_the_loss_among_words(scores):
     row = measured(CurvePoint("lm", None, LmAlone()), scores, words=40).row
     total = -float(scores.log_lm.astype(np.float64).sum())
     assert row["perplexity_per_word"] == pytest.approx(math.exp(total / 40), rel=1e-12)
-    low, high = row["interval_per_word"]
-    assert low < row["perplexity_per_word"] < high
     assert (
         measured(CurvePoint("lm", None, LmAlone()), scores, words=0).row["perplexity_per_word"]
         is None
@@ -90,7 +86,8 @@ def test_baselines_with_all_their_searches_are_what_later_points_compare_with(sc
         CurvePoint("retomaton", SPECS["kmeans@4"], MIXING),
         CurvePoint("retomaton+lambda", SPECS["kmeans@4"], MIXING),
     ]
-    rows = [found.row for _, _, found in measure_all([(p, scores) for p in points], words=9)]
+    measurer = Measurer(scores.document, 9)
+    rows = [measurer.measure(point, scores).row for point in points]
     assert rows[0]["against_knnlm"] is None
     assert rows[1]["against_knnlm"] is None
     for row in rows[2:]:
@@ -103,33 +100,72 @@ def test_baselines_with_all_their_searches_are_what_later_points_compare_with(sc
     assert (learned["baseline"], learned["against"]) == ("knnlm+lambda", None), "it did not run"
 
 
+def test_fewer_than_20_documents_have_no_intervals(tmp_path):
+    random = np.random.default_rng(0)
+    scores = scores_of(tmp_path, np.repeat(np.arange(19), 5), {}, random)
+    row = measured(CurvePoint("lm", None, LmAlone()), scores).row
+    assert row["interval"] is None
+
+
+def test_without_duplicates_the_other_documents_are_measured_alone(scores):
+    points = [
+        CurvePoint("knnlm", SPECS["knnlm"], MIXING),
+        CurvePoint("knnlm+wide", SPECS["knnlm"], ConstantMixing(Constants(0.7, 2.0))),
+    ]
+    measurer = Measurer(scores.document, 9, frozenset({2, 5, 99}))
+    plain, wide = (measurer.measure(point, scores) for point in points)
+    rows = ~np.isin(DOCUMENTS, [2, 5])
+    found = wide.row["without_duplicates"]
+    assert found["perplexity"] == pytest.approx(math.exp(-wide.log_p[rows].mean()))
+    expected = found["perplexity"] / plain.row["without_duplicates"]["perplexity"]
+    assert found["against"]["ratio"] == pytest.approx(expected)
+    low, high = found["against"]["interval"]
+    assert low < found["against"]["ratio"] < high
+    assert plain.row["without_duplicates"]["against"] is None
+
+
+@pytest.mark.parametrize("duplicates", [frozenset(), frozenset({99}), frozenset(range(99))])
+def test_where_no_or_every_document_is_a_duplicate_there_is_no_second_column(scores, duplicates):
+    row = measured(CurvePoint("lm", None, LmAlone()), scores, duplicates=duplicates).row
+    assert row["without_duplicates"] is None
+
+
+def test_documents_that_are_worse_than_with_the_lm_alone_are_counted_and_the_worst_named(scores):
+    point = CurvePoint("retomaton", SPECS["kmeans@4"], MIXING)
+    measurer = Measurer(scores.document, 9, name_of="document {}".format)
+    found = measurer.measure(point, scores)
+    ratios = {
+        number: math.exp((scores.log_lm - found.log_p)[number == DOCUMENTS].mean())
+        for number in np.unique(DOCUMENTS).tolist()
+    }
+    worst = max(ratios, key=ratios.get)
+    worse = found.row["worse_than_lm"]
+    assert 0 < worse["documents"] == sum(ratio > 1 for ratio in ratios.values()) < len(ratios)
+    assert worse["worst"] == f"document {worst}"
+    assert worse["ratio"] == pytest.approx(ratios[worst])
+
+
+def test_the_lm_is_nowhere_worse_than_itself(scores):
+    row = measured(CurvePoint("lm", None, LmAlone()), scores).row
+    assert row["worse_than_lm"] == {"documents": 0, "worst": None, "ratio": None}
+
+
+@pytest.mark.parametrize(
+    ("method", "searching", "never"),
+    [
+        ("retomaton", "knnlm+wide", "knnlm+wide"),
+        ("retomaton+suffix", "knnlm+wide", "suffix"),
+        ("retomaton+suffix+lambda", "knnlm+lambda", "suffix+lambda"),
+        ("retomaton+suffix+ngram+cache", "knnlm+ngram+cache", "suffix+ngram+cache"),
+    ],
+)
+def test_a_walk_is_compared_with_what_searches_or_never_does_as_it_does(method, searching, never):
+    assert matched_baseline(method, 7) == searching
+    assert matched_baseline(method, 0) == never
+
+
 def test_a_text_of_very_long_words_has_no_perplexity_per_word(scores):
     scores.__dict__["log_lm"] = np.full(len(DOCUMENTS), -20.0, np.float32)
     row = measured(CurvePoint("lm", None, LmAlone()), scores, words=2).row
     assert row["perplexity"] == pytest.approx(math.exp(20))
     assert row["perplexity_per_word"] is None
-    assert row["interval_per_word"] is None
-
-
-searches = st.lists(st.lists(st.booleans(), min_size=1, max_size=8), min_size=1, max_size=6)
-
-
-@given(searches)
-def test_the_authors_foss_does_not_count_what_follows_a_documents_last_search(listed):
-    numbers = np.repeat(np.arange(len(listed)), [len(found) for found in listed]).astype(np.int32)
-    searched = np.concatenate([np.array(found, np.bool_) for found in listed])
-    saved = count = 0
-    for found in listed:
-        run = 0
-        for searches_here in found:
-            run = 0 if searches_here else run + 1
-            saved += 0 if searches_here else 1
-            count += 1
-        saved -= run
-        count -= run
-    dropped = _after_last_search(numbers, searched)
-    assert len(searched) - dropped == count
-    point = CurvePoint("retomaton", SPECS["kmeans@4"], MIXING)
-    row = Measurer(numbers, 1)._counted(point, searched)
-    expected = saved / count if count else None
-    assert row["reference_foss"] == (pytest.approx(expected) if count else None)

@@ -8,7 +8,7 @@ import pytest
 from retomaton_dist.analysis import bootstrap as module
 from retomaton_dist.analysis.bootstrap import Resampling
 from retomaton_dist.engine.walks import WalkSpec, stateless_walk
-from retomaton_dist.evaluation.measure import measure_all
+from retomaton_dist.evaluation.measure import Measurer
 from retomaton_dist.evaluation.recalibration import recalibrate, refit
 from retomaton_dist.evaluation.shortlist import ShortlistedPoint
 from retomaton_dist.methods.constant import ConstantMixing, Constants, best_constants, log_mixture
@@ -16,7 +16,7 @@ from retomaton_dist.methods.lm import LmAlone
 from retomaton_dist.methods.method import CurvePoint
 from tests.evaluation.scored import TEMPERATURES, random_walked, scores_of
 
-DOCUMENTS = np.repeat(np.arange(12), np.arange(3, 15))
+DOCUMENTS = np.repeat(np.arange(24), np.arange(3, 15).repeat(2))
 KNNLM, WALK = stateless_walk("kmeans"), WalkSpec("kmeans", 4.0)
 
 
@@ -59,8 +59,8 @@ def test_a_draw_has_the_constants_that_its_documents_alone_would_have(calibratio
 
 
 def listed(text, *points):
-    made = measure_all([(point, text) for point in points], words=9)
-    return [ShortlistedPoint(point, found, scores) for point, scores, found in made]
+    measurer = Measurer(text.document, 9)
+    return [ShortlistedPoint(point, measurer.measure(point, text), text) for point in points]
 
 
 def constants_of(spec, method):

@@ -5,7 +5,7 @@ import pytest
 
 from retomaton_dist.engine.online import log_target
 from retomaton_dist.engine.walks import WalkSpec
-from retomaton_dist.evaluation.measure import measure_all
+from retomaton_dist.evaluation.measure import Measurer
 from retomaton_dist.evaluation.retraining import redraws, retrain
 from retomaton_dist.evaluation.shortlist import ShortlistedPoint
 from retomaton_dist.methods.adaptive import Redraw
@@ -14,7 +14,7 @@ from retomaton_dist.methods.mixture_network import SEED
 from retomaton_dist.methods.registry import METHODS
 from tests.evaluation.scored import random_walked, scores_of
 
-DOCUMENTS = np.repeat(np.arange(12), np.arange(3, 15))
+DOCUMENTS = np.repeat(np.arange(24), np.arange(3, 15).repeat(2))
 SETUP = Setup(("kmeans",), {"kmeans": (4.0, np.inf)}, fractions=(0.0,))
 LABELS = ("knnlm", "knnlm+wide", "kmeans@4", "kmeans@inf")
 LEARNED = ("knnlm+lambda", "retomaton+lambda")
@@ -41,8 +41,8 @@ def found(calibration):
 def points(tmp_path_factory, found):
     text = scored(tmp_path_factory.mktemp("scored") / "text", 2)
     made = [point for name in LEARNED for point in METHODS[name].points(SETUP, found[name])]
-    measured = measure_all([(point, text) for point in made], words=9)
-    return [ShortlistedPoint(point, item, scores) for point, scores, item in measured]
+    measurer = Measurer(text.document, 9)
+    return [ShortlistedPoint(point, measurer.measure(point, text), text) for point in made]
 
 
 def test_a_draw_has_whole_documents(calibration):

@@ -7,12 +7,11 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer, decoders, models, normalizers, trainers
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
-from retomaton_dist.errors import DamagedStore, ModelError
+from retomaton_dist.errors import ModelError
 from retomaton_dist.lm.identity import identify
 from retomaton_dist.lm.offsets import byte_offsets
-from retomaton_dist.lm.tokenizer import check_vocabulary, decoder, wrap
+from retomaton_dist.lm.tokenizer import check_vocabulary, wrap
 from retomaton_dist.settings import ModelSettings
-from tests.conftest import run_python
 from tests.lm.tiny import TEXTS, byte_level_tokenizer, save_model
 
 EOS = "<|endoftext|>"
@@ -89,38 +88,6 @@ def test_byte_offsets_are_the_length_of_what_comes_before(text, data):
 def test_decoding_gives_the_text_back(text):
     tokenizer = wrap("tiny", BYTE_LEVEL)
     assert tokenizer.decode(tokenizer.encode([text])[0][0]) == text
-
-
-@pytest.mark.parametrize("tokenizer", [BYTE_LEVEL, METASPACE], ids=["byte-level", "metaspace"])
-@given(data=st.data())
-def test_what_is_kept_as_json_decodes_any_tokens_as_the_tokenizer_does(tokenizer, data):
-    wrapped = wrap("tiny", tokenizer)
-    decode = decoder(wrapped.to_json())
-    ids = data.draw(st.lists(st.integers(0, wrapped.vocabulary - 1), max_size=20))
-    assert decode(ids) == wrapped.decode(ids)
-    encoded, _ = wrapped.encode([data.draw(texts)])[0]
-    assert decode(encoded) == wrapped.decode(encoded) == decode(encoded.tolist())
-
-
-def test_decoding_needs_neither_torch_nor_transformers(tmp_path):
-    (tmp_path / "kept.json").write_text(wrap("tiny", BYTE_LEVEL).to_json())
-    ids = BYTE_LEVEL("the key of an entry")["input_ids"]
-    script = f"""
-import sys
-from pathlib import Path
-from retomaton_dist.lm.tokenizer import decoder
-print(decoder(Path(sys.argv[1]).read_text())({ids}))
-assert not {{"torch", "transformers"}} & sys.modules.keys()
-"""
-    done = run_python("-c", script, tmp_path / "kept.json")
-    assert (done.stdout, done.stderr) == ("the key of an entry\n", "")
-
-
-@pytest.mark.parametrize("text", ["", "{", "[]", "{}", "null", '{"model": {"type": "BPE"}}'])
-def test_a_damaged_json_of_a_tokenizer_is_one_line(text):
-    with pytest.raises(DamagedStore, match="of the tokenizer is damaged") as caught:
-        decoder(text)
-    assert "\n" not in str(caught.value)
 
 
 def test_special_tokens_written_in_a_text_keep_their_offsets():

@@ -29,19 +29,21 @@ def row(method, clustering, foss, perplexity, **others):
         "tau": None,
         "walk": None,
         "foss": foss,
-        "reference_foss": None,
         "searches": round((1 - foss) * positions),
         "positions": positions,
         "perplexity": perplexity,
         "interval": [0.97 * perplexity, 1.03 * perplexity],
         "perplexity_per_word": 2 * perplexity,
-        "interval_per_word": None,
         "lambda": 0.5,
         "temperature": 8.0,
         "pointer_weight": None,
         "baseline": baseline,
         "against": {"ratio": ratio, "interval": [ratio - 0.02, ratio + 0.02]},
-        "against_knnlm": {"ratio": perplexity / 80, "interval": None},
+        "without_duplicates": {
+            "perplexity": perplexity + 1,
+            "against": {"ratio": ratio + 0.01, "interval": None},
+        },
+        "worse_than_lm": {"documents": 2, "worst": "c.txt", "ratio": 1.25},
         "seconds": None,
         **others,
     }
@@ -62,11 +64,6 @@ def seconds(method, foss):
     search = 0.0 if method == "lm" else 8 * (1 - foss)
     walk = 1.0 if method.startswith("retomaton") else 0.0
     return {"lm": 2.0, "search": search, "walk": walk, "rest": 0.5, "total": 2.5 + search + walk}
-
-
-def stretch(text):
-    place = {"document_offset": 7, "byte_in_document": 1234, "before": "so ", "after": " on"}
-    return {"document": "doc|1", "file": "/text/a_b.txt", "text": text, **place}
 
 
 POINT = {"method": "retomaton", "clustering": "kmeans", "tau": 8, "sigma": None, "foss": 0.4}
@@ -134,23 +131,55 @@ def retrained(point, ratios):
     return {**point, **facts, "ratios": ratios}
 
 
+def ladders():
+    """Both ladders; learned mixing ran beside the first one's last two lines."""
+    cells = [(1100.0, None), (900.0, 900 / 1100), (100.0, 100 / 900), (80.0, 0.8), (76.0, 0.95)]
+    made = []
+    for title, found in (("With every search made", "+ kNN"), ("Without any search", "+ suffix")):
+        names = ("LM alone", "+ cache", "+ n-grams", found, "+ automaton")
+        lines = [
+            {"name": name, "online": line(*cell), "learned": None}
+            for name, cell in zip(names, cells, strict=True)
+        ]
+        made.append({"title": title, "lines": lines})
+    first = made[0]["lines"]
+    first[3]["learned"] = line(72.0, None, "knnlm+ngram+cache+lambda")
+    first[4]["learned"] = line(66.24, 0.92, "retomaton+ngram+cache+lambda")
+    return made
+
+
+def line(perplexity, ratio, method="retomaton+ngram+cache"):
+    """What a line of a ladder shows; the interval is 1 % to both sides."""
+    change = ratio and {"ratio": ratio, "interval": [ratio - 0.01, ratio + 0.01]}
+    new = {"perplexity": perplexity + 1, "against": ratio and {"ratio": ratio, "interval": None}}
+    return {
+        "method": method,
+        "foss": 0.0,
+        "perplexity": perplexity,
+        "interval": None,
+        "change": change,
+        "without_duplicates": new,
+        "worse_than_lm": {"documents": 2, "worst": "c.txt", "ratio": 1.25},
+    }
+
+
 def shared():
     """The file of duplicates."""
     counts = {"documents": 12, "tokens": 1000, "same": [3, 4], "same_tokens": 25}
     return {"pairs": [{"text": "text", "in": "corpus", **counts, "near": [7], "near_tokens": 50}]}
 
 
-def files(live=False, text="a sequence"):
+def files(live=False, text="a note"):
     """All files."""
     mode = "live" if live else "sweep"
-    sequence = {"text": text, "count": 3, "probability": 0.1, "probability_per_token": 0.5}
     return {
         "results": {
             "rows": rows(live),
+            "ladders": [],
             "mode": mode,
             "positions": 1000,
             "words": 700,
-            "documents": 12,
+            "documents": 40,
             "seconds": seconds("retomaton", 0),
             "reliability": [reliability(SEARCHED), reliability(POINT)],
             "recalibrated": [recalibrated(SEARCHED, None), recalibrated(POINT, [0.85, 0.9])],
@@ -158,10 +187,9 @@ def files(live=False, text="a sequence"):
             "caps": {"kmeans@8.states": 250, "kmeans@8.empty": 0, "kmeans@inf.states": 500},
         },
         "analysis": {
-            "walk": "kmeans@8",
-            "corpus": {"sources": 1, "first_source": "/text/train.en"},
             "gains": [gains()],
             "runs": {
+                "walk": "kmeans@8",
                 "lengths": [[1, 30], [2, 40], [3, 20], [25, 2]],
                 "runs": 92,
                 "tokens": 220,
@@ -179,12 +207,6 @@ def files(live=False, text="a sequence"):
                 }
                 for n in range(1, 11)
             ],
-            "sequences": {"10": [], "3": [sequence], "6": [sequence]},
-            "passage": {
-                "tokens": 24,
-                "evaluated": stretch(text),
-                "source": {**stretch(text), "tokens": 20, "entry": 4321, "begins_at_token": 2},
-            },
         },
         "duplicates": shared(),
         "calibration": {
@@ -209,6 +231,8 @@ def files(live=False, text="a sequence"):
             "store": "/stores/my.store",
             "model": "gpt2",
             "sources": ["/text/test.en", "/text/more.en"],
+            "corpus": {"sources": 1, "first_source": "/text/train.en"},
+            "size": {"entries": 81378, "calibration_tokens": 6026},
             "inputs": {"datastore": "0123abcd"},
             "automata": {"kmeans": {"states": 31415, "codec": "pq64"}},
         },

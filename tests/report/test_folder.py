@@ -28,12 +28,8 @@ def test_missing_and_damaged_files_are_named_in_one_line(tmp_path):
         ("results", lambda json: json.pop("positions"), r"has no 'positions'"),
         ("analysis", lambda json: json["runs"].pop("foss"), r"analysis.json: runs has no 'foss'"),
         ("analysis", lambda json: json["overlap"][4].update(n="x"), r"overlap\[4\]: n is not"),
-        ("analysis", lambda json: json.update(passage=[]), r"passage is not what"),
-        (
-            "calibration",
-            lambda json: json["methods"]["adaptret"].clear(),
-            r"adaptret has no 'positions'",
-        ),
+        ("analysis", lambda json: json.update(runs=[]), r"runs is not what"),
+        ("settings", lambda json: json["size"].pop("entries"), r"size has no 'entries'"),
     ],
 )
 def test_json_of_another_shape_is_refused_with_its_place(tmp_path, file, change, message):

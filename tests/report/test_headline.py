@@ -8,11 +8,8 @@ from hypothesis import strategies as st
 from retomaton_dist.report.folder import read_evaluation
 from retomaton_dist.report.headline import (
     Crossing,
-    Target,
     largest_foss,
-    perplexity_at,
     result_sentences,
-    targets,
 )
 from retomaton_dist.report.rows import read_row
 from tests.report import made
@@ -28,18 +25,6 @@ POINTS = st.lists(
 def curve(points, method="retomaton", clustering="kmeans"):
     rows = [made.row(method, clustering, foss, float(level)) for foss, level in sorted(points)]
     return [read_row(row, "here") for row in rows]
-
-
-@given(points=POINTS, foss=st.integers(0, 100))
-def test_perplexity_between_points_is_on_the_line_and_outside_there_is_none(points, foss):
-    found = perplexity_at(curve([(f / 100, level) for f, level in points]), foss / 100)
-    known = dict(points)
-    if min(known) <= foss <= max(known):
-        x, y = zip(*sorted(points), strict=True)
-        assert np.isclose(found.perplexity, np.interp(foss, x, y))
-        assert found.interpolated == (foss not in known)
-    else:
-        assert found is None
 
 
 @given(points=POINTS, target=st.integers(0, 50))
@@ -66,36 +51,28 @@ def test_a_curve_that_dips_twice_counts_to_its_last_crossing():
 
 def test_without_points_nothing_is_reached():
     assert largest_foss([], 20) == Crossing("never", None)
-    assert perplexity_at([], 0.0) is None
 
 
-def test_targets_are_knnlm_at_foss_0_and_adaptrets_best():
-    found = targets(
-        {
-            ("knnlm", None): curve([(0.0, 80), (0.5, 60)]),
-            ("adaptret", None): curve([(0.0, 79), (0.2, 77), (0.5, 90)]),
-        }
-    )
-    assert found == [Target("knnlm", 80.0), Target("adaptret", 77.0)]
-    assert targets({("knnlm", None): curve([(0.1, 80)])}) == []
-
-
-def test_a_sentence_says_what_restarts_by_suffixes_come_to_without_any_search(tmp_path):
+def test_a_walk_that_is_always_worse_than_searching_is_said_to_be(tmp_path):
     files = made.files()
-    restarts = [(0.5, 71.0, 4, 2), (1.0, 86.0, 1, 0), (1.0, 84.0, "inf", 0)]
-    files["results"]["rows"] += [
-        made.row("retomaton+suffix", "kmeans", foss, level, tau=tau, sigma=sigma)
-        for foss, level, tau, sigma in restarts
-    ]
+    for row in files["results"]["rows"]:
+        if row["method"] == "retomaton":
+            row["against"] = {"ratio": 1.1 + row["foss"], "interval": None}
+            row["perplexity"] = 76 * row["against"]["ratio"]
     said = result_sentences(read_evaluation(made.write(tmp_path, files)))
-    best = "RetoMaton + suffix (kmeans) has 84.00 without any search, 5.0 % above kNN-LM"
-    assert best in said[-1]
-    without = result_sentences(read_evaluation(made.write(tmp_path, made.files())))
-    assert not any("without any search" in sentence for sentence in without)
+    cost = "replaces 80.0 % of the searches at +90.0 % against a search at every token"
+    assert any(f"{cost}; it is never as good" in sentence for sentence in said)
+
+
+def test_an_evaluation_that_noted_no_size_says_so(tmp_path):
+    files = made.files()
+    del files["settings"]["size"]
+    said = result_sentences(read_evaluation(made.write(tmp_path, files)))
+    assert said[0].endswith("; size of the store not noted.")
 
 
 def test_every_sentence_is_short_and_whole(tmp_path):
     for sentence in result_sentences(read_evaluation(made.write(tmp_path, made.files()))):
         assert sentence.endswith(".")
         assert sentence[0].isupper() or sentence.startswith("kNN-LM")
-        assert len(sentence.split()) < 30
+        assert len(sentence.split()) < 45
