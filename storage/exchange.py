@@ -73,12 +73,14 @@ class Exchange:
         What a destination gets keeps the order in which it was sent.
         """
         held: list[tuple[NDArray[Any], Records]] = []
+        count = 0
         with files.replacing(self._path(sender)) as file:
             for part in parts:
-                if held and sum(len(records) for _, records in held) + len(part[1]) > self.most:
+                if held and count + len(part[1]) > self.most:
                     self._write_run(file, held)
-                    held = []
+                    held, count = [], 0
                 held.append(part)
+                count += len(part[1])
             self._write_run(file, held)
         self.traffic.written += file.result.bytes
 

@@ -7,8 +7,8 @@ The contract, for every implementation:
 * Every entry is a real one, and no row holds one twice. Where the cells that an approximate index
   looks into hold fewer than k entries, it looks into more of them for that query, if need be into
   all: k results are always there because k may not exceed the number of entries.
-* The same sorted distances as from one unsharded index with the same codebook, and the same
-  entries except among those tied with the k-th.
+* The same sorted distances as from one unsharded index with the same codebook. Of entries that are
+  as near as the k-th the lower ones are taken, so that the k nearest are the first k of more.
 """
 
 import math
@@ -18,13 +18,13 @@ from collections.abc import Sequence
 from typing import Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from retomaton_dist.codec.codec import check_queries
 from retomaton_dist.errors import BadInput
 from retomaton_dist.search import parameters
 from retomaton_dist.search.layout import IndexFiles, Layout
-from retomaton_dist.search.merge import Found, cut_short, merge
+from retomaton_dist.search.merge import Distances, Found, cut_short, merge
 from retomaton_dist.search.parameters import NONE, Parameters
 from retomaton_dist.search.shard import Queries, Shard
 
@@ -87,6 +87,29 @@ class Searcher(ABC):
     def candidates(self, queries: Queries, k: int, widen: int = 1) -> Found:
         """What the index finds with its parameters as they are; gaps are (inf, -1).
 
+        FAISS takes any of the entries that are as near as the k-th. Where there are such, all of
+        them are looked at, and the lower ones taken.
+        """
+        width = min(k + 1, self.layout.entries)
+        near, which = self._nearest(queries, width, widen)
+        distances, entries = near[:, :k], which[:, :k]
+        tied = np.flatnonzero(_ties_go_on(near, k))
+        if len(tied):
+            distances, entries = distances.copy(), entries.copy()
+        while len(tied) and width < self.layout.entries:
+            width = min(width * WIDENING, self.layout.entries)
+            asked, place = queries, tied
+            if self._measures_alone:
+                # All documents begin alike: equal queries are searched once.
+                asked, place = np.unique(queries[tied], axis=0, return_inverse=True)
+            near, which = self._nearest(asked, width, widen)
+            distances[tied], entries[tied] = near[place, :k], which[place, :k]
+            tied = tied[_ties_go_on(near, k)[place]]
+        return distances, entries
+
+    def _nearest(self, queries: Queries, k: int, widen: int) -> Found:
+        """What all shards find.
+
         A shard is asked for its part of k and some more. Queries that it may know nearer entries
         of are asked again for all of k, so that what is found does not depend on it.
         """
@@ -103,13 +126,18 @@ class Searcher(ABC):
             found[0][short], found[1][short] = again
         return found
 
-    def _part(self, k: int) -> int:
-        """How many neighbours each shard is asked for: more, once that was often too few.
+    @property
+    def _measures_alone(self) -> bool:
+        """Whether a query's distances are the same in whatever company.
 
-        Cells alone measure a query the same in whatever company: where all keys are multiplied at
-        once, or turned before, asking again would round differently.
+        Those of cells are. Where all keys are multiplied at once, or turned before, they round
+        differently.
         """
-        if not self.layout.factory.startswith("IVF"):
+        return self.layout.factory.startswith("IVF")
+
+    def _part(self, k: int) -> int:
+        """How many neighbours each shard is asked for: more, once that was often too few."""
+        if not self._measures_alone:
             return k
         each = k / len(self.layout.spans)
         return min(k, math.ceil(each + self._more * math.sqrt(each)))
@@ -157,6 +185,14 @@ class LocalSearcher(Searcher):
     def close(self) -> None:
         """Unmap the shards."""
         self._shards.clear()
+
+
+def _ties_go_on(near: Distances, k: int) -> NDArray[np.bool_]:
+    """Of which queries entries may be left out that are as near as the k-th."""
+    if near.shape[1] == k:
+        return np.zeros(len(near), np.bool_)
+    ties: NDArray[np.bool_] = np.isfinite(near[:, -1]) & (near[:, k - 1] == near[:, -1])
+    return ties
 
 
 def open_searcher(opened: IndexFiles, chosen: str | None = None) -> LocalSearcher:

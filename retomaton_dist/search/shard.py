@@ -17,6 +17,8 @@ Queries = NDArray[np.float32]
 
 # Parts of a product code whose tables, 256 float32 each, fit the 48 KiB that a GPU's blocks share.
 MOST_WIDE_PARTS = 48
+# Neighbours that FAISS finds on a GPU.
+MOST_ON_GPU = 2048
 
 
 class Shard:
@@ -53,9 +55,11 @@ class Shard:
         """The nearest entries of this shard, in order (distance, entry); gaps are (inf, -1).
 
         `widen` searches so many times more cells. At most as many columns as the shard has
-        entries come back, even if k is larger.
+        entries come back, or as a GPU gives, even if k is larger.
         """
         width = min(k, self.span.last - self.span.first)
+        if self._gpu:
+            width = min(width, MOST_ON_GPU)
         distances, rows = self._widened(queries, width, widen)
         if not settle(distances, rows, self._offset, self.span.first, self.span.last):
             raise DamagedStore(

@@ -37,7 +37,20 @@ def test_a_flat_index_is_exact_and_ordered_by_distance_then_entry(open_search, k
     check_rows(distances, entries, k)
     truth = distances_between(QUERIES, keys)
     assert (distances == np.sort(truth, axis=1)[:, :k]).all()
-    assert (np.take_along_axis(truth, entries, axis=1) == distances).all()
+    assert (entries == np.argsort(truth, axis=1, kind="stable")[:, :k]).all()
+
+
+@pytest.mark.parametrize("name", ["flat", "cells"])
+@pytest.mark.parametrize("k", [1, 7, 50])
+def test_the_k_nearest_are_the_first_of_more_whatever_is_tied_with_the_kth(open_search, name, k):
+    searcher = open_search(name)
+    distances, entries = searcher.search(QUERIES, k)
+    for most in (k + 1, 4 * k, 300):
+        more = searcher.search_more(QUERIES, k, most)
+        assert (more[0][:, :k] == distances).all()
+        assert (more[1][:, :k] == entries).all()
+    alone = [searcher.search(QUERIES[row : row + 1], k)[1] for row in range(5)]
+    assert (np.concatenate(alone) == entries[:5]).all()
 
 
 @pytest.mark.parametrize("name", ["flat", "cells", "rotated"])
