@@ -100,6 +100,10 @@ BUILD = Command(
         minutes instead of hours: no keys, only a suffix index and an n-gram model. The same
         command without --no-keys adds the rest:
           retomaton build law.store --corpus law/train.en --split line --model gpt2 --no-keys
+
+        probabilities from a large LM, keys from a small one with the same tokenizer:
+          retomaton build law.store --corpus law/train.en --split line --model gpt2-xl \\
+              --key-model gpt2
     """,
 )
 STAGE_COMMANDS = tuple(
@@ -201,6 +205,10 @@ SCORE = Command(
         without a calibration, constants given:
           retomaton score law.store --text a.txt --method retomaton --lambda 0.4 \\
               --knn-temperature 20
+
+        another LM with the store's tokenizer; several stores at once:
+          retomaton score law.store --text a.txt --model gpt2-xl
+          retomaton score law.store --with notes.store --text a.txt
     """,
 )
 GENERATE = Command(
