@@ -21,7 +21,7 @@ from tests.conftest import ROOT
 DRAWN = (
     "errors < registry < kernel_cache < compiled < settings < corpus < lm < clustering < codec "
     "< automaton < search < artifacts < runtime < engine < methods < calibration < stages "
-    "< analysis < evaluation < report < generation < dry_run < checkup < api < cli"
+    "< analysis < evaluation < report < generation < serving < dry_run < checkup < api < cli"
 )
 ORDER = tuple(DRAWN.split(" < "))
 # The three top folders likewise; `storage` and `jobs` are parts of the package through links.

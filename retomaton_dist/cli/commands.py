@@ -100,6 +100,10 @@ BUILD = Command(
         minutes instead of hours: no keys, only a suffix index and an n-gram model. The same
         command without --no-keys adds the rest:
           retomaton build law.store --corpus law/train.en --split line --model gpt2 --no-keys
+
+        probabilities from a large LM, keys from a small one with the same tokenizer:
+          retomaton build law.store --corpus law/train.en --split line --model gpt2-xl \\
+              --key-model gpt2
     """,
 )
 STAGE_COMMANDS = tuple(
@@ -201,6 +205,10 @@ SCORE = Command(
         without a calibration, constants given:
           retomaton score law.store --text a.txt --method retomaton --lambda 0.4 \\
               --knn-temperature 20
+
+        another LM with the store's tokenizer; several stores at once:
+          retomaton score law.store --text a.txt --model gpt2-xl
+          retomaton score law.store --with notes.store --text a.txt
     """,
 )
 GENERATE = Command(
@@ -235,6 +243,26 @@ GENERATE = Command(
         few searches, no drafts; the LM alone, to compare:
           retomaton generate law.store --prompt 'Whereas' --foss 0.8 --draft 0
           retomaton generate law.store --prompt 'Whereas' --method lm
+    """,
+)
+SERVE = Command(
+    name="serve",
+    summary="Serve a store over HTTP, for clients of OpenAI's API.",
+    run="retomaton_dist.cli.serve:run",
+    groups=("server", "load"),
+    arguments=STORE,
+    opens=True,
+    examples="""
+        on this machine, until Ctrl-C or SIGTERM:
+          retomaton serve law.store
+          curl localhost:8000/v1/completions -H 'content-type: application/json' \\
+              -d '{"model": "law.store", "prompt": "Whereas", "max_tokens": 40}'
+
+        for others, who must know a secret:
+          retomaton serve law.store --host 0.0.0.0 --token-file secret.txt
+
+        a method of `eval`; clients may ask for others, or for the plain LM with "walk": false
+          retomaton serve law.store --method retomaton+lambda --foss 0.8
     """,
 )
 INSPECT = Command(

@@ -11,10 +11,10 @@ from retomaton_dist.errors import BadInput
 from retomaton_dist.settings import GenerateSettings
 
 STANDARD_INPUT = "-"
-# Prompts of a file that are given to one call, in batches.
-GROUP = 8
 # Settings of the command that are not those of `lm.generate`.
 OWN = ("prompt", "prompts", "explain", "sources")
+# Batches of a file's prompts that are given to one call.
+GROUP = 8
 
 
 def run(call: Invocation) -> int:
@@ -34,7 +34,9 @@ def run(call: Invocation) -> int:
     }
     one_by_one = settings.prompt is not None or settings.prompts == STANDARD_INPUT
     # As one text ends, the next begins; but what is finished should not wait for too many others.
-    size = 1 if one_by_one else GROUP * settings.batch
+    # Beams do not wait for rows.
+    groups = 1 if settings.num_beams > 1 else GROUP
+    size = 1 if one_by_one else groups * settings.batch
     while group := list(itertools.islice(prompts, size)):
         if not shown.begun:
             # What is done once, such as loading kernels, is not part of the speed that is shown.

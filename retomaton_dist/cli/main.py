@@ -27,6 +27,7 @@ GROUPED = {
         commands.REPORT,
         commands.SCORE,
         commands.GENERATE,
+        commands.SERVE,
     ),
     "look after it": (commands.INSPECT, commands.VERIFY, commands.PRUNE),
     "on a cluster": (submit.COMMAND, commands.SERVE_INDEX),

@@ -16,6 +16,7 @@ from retomaton_dist.generation.drafts import DraftSource
 from retomaton_dist.generation.generator import Generator, Tokens
 from retomaton_dist.generation.sampling import SamplingParams
 from retomaton_dist.generation.text_request import Ending, GrownText, TextRequest, Watch
+from retomaton_dist.lm.tokenizer import Tokenizer
 from retomaton_dist.settings.generate import MOST_NEW_TOKENS, MOST_TEXTS
 
 if TYPE_CHECKING:
@@ -189,21 +190,26 @@ def streaming(streamer: Streamer, prompts: Sequence[NDArray[Any]], asked: Genera
     return put
 
 
+def text_behind(
+    tokenizer: Tokenizer, prompt: Tokens, tokens: Tokens, ending: str, stop: tuple[str, ...]
+) -> str:
+    """What new tokens say behind a prompt, without the EOS or the stop string they ended with."""
+    shown = tokens[:-1] if ending == "eos" else tokens
+    # Decoded together: what a token looks like may depend on the one before.
+    before = len(tokenizer.decode(prompt.tolist()))
+    new = tokenizer.decode([*prompt.tolist(), *shown.tolist()])[before:]
+    if ending == "stop":
+        new = new[: min(place for word in stop if (place := new.find(word)) >= 0)]
+    return new
+
+
 def _generated(
     lm: "RetomatonLM", prompt: Tokens, text: GrownText, stop: tuple[str, ...], effort: Effort
 ) -> Generated:
-    read = lm.tokenizer.decode
-    tokens = text.scores.tokens
-    shown = tokens[:-1] if text.ending == "eos" else tokens
-    before = read(prompt.tolist())
-    # Decoded together: what a token looks like may depend on the one before.
-    new = read([*prompt.tolist(), *shown.tolist()])[len(before) :]
-    if text.ending == "stop":
-        new = new[: min(place for word in stop if (place := new.find(word)) >= 0)]
     return Generated(
         **text.scores.columns(),
-        prompt=before,
-        text=new,
+        prompt=lm.tokenizer.decode(prompt.tolist()),
+        text=text_behind(lm.tokenizer, prompt, text.scores.tokens, text.ending, stop),
         prompt_tokens=prompt,
         ending=text.ending,
         effort=effort,

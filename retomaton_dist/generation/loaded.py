@@ -206,16 +206,8 @@ def load_with(store: str | Path, wanted: LoadSettings) -> RetomatonLM:
     opened = [Store.open(Path(path).resolve()) for path in (store, *wanted.with_)]
     outlined, tokenizer = store_lm(opened[0], wanted)
     spec = outlined.spec
-    used = [_used(each, spec.identity, wanted, alone=len(opened) == 1) for each in opened]
-    # The main store is the first that is walked.
-    used.sort(key=lambda one: one.point.spec is None)
-    main, *others = used
-    for other in others:
-        check_alike(main.store, other.store, walked=other.point.spec is not None)
-    point = replace(main.point, mixing=joined_mixing([one.point for one in used]))
-    key_model = None
-    if point.spec is not None:
-        key_model = _key_model(main.store, spec.identity, wanted)
+    main, further = _chosen(opened, spec.identity, wanted)
+    key_model = _key_model(main, spec.identity, wanted)
     lm = LanguageModel.load(spec, device_of(main.store, wanted.device))
     return RetomatonLM(
         main.store,
@@ -223,11 +215,25 @@ def load_with(store: str | Path, wanted: LoadSettings) -> RetomatonLM:
         lm,
         tokenizer,
         main.retrieval,
-        point,
+        main.point,
         main.calibration,
         *windows_of(main.store, outlined),
         key_model=key_model,
-        further=tuple(FurtherStore(one.retrieval, one.point.spec) for one in others),
+        further=further,
+    )
+
+
+def with_settings(lm: RetomatonLM, wanted: LoadSettings) -> RetomatonLM:
+    """The same stores and LM by another method or threshold; the LM is not loaded again."""
+    stores = [lm.store, *(Store.open(one.retrieval.store) for one in lm.further)]
+    main, further = _chosen(stores, lm.model.identity, wanted)
+    return replace(
+        lm,
+        retrieval=main.retrieval,
+        point=main.point,
+        calibration=main.calibration,
+        key_model=lm.key_model or _key_model(main, lm.model.identity, wanted),
+        further=further,
     )
 
 
@@ -238,6 +244,25 @@ class UsedStore(NamedTuple):
     point: CurvePoint
     retrieval: Retrieval
     calibration: str | None
+
+
+def _chosen(
+    stores: Sequence[Store], lm: ModelIdentity, wanted: LoadSettings
+) -> tuple[UsedStore, tuple[FurtherStore, ...]]:
+    """How stores are used at once: the main one, with the mixing of all, and the further ones.
+
+    The main store is the first that is walked. The LM alone asks no further one.
+    """
+    if wanted.method == "lm":
+        stores = stores[:1]
+    used = [_used(each, lm, wanted, alone=len(stores) == 1) for each in stores]
+    used.sort(key=lambda one: one.point.spec is None)
+    main, *others = used
+    for other in others:
+        check_alike(main.store, other.store, walked=other.point.spec is not None)
+    point = replace(main.point, mixing=joined_mixing([one.point for one in used]))
+    further = tuple(FurtherStore(one.retrieval, one.point.spec) for one in others)
+    return main._replace(point=point), further
 
 
 def _used(store: Store, lm: ModelIdentity, wanted: LoadSettings, *, alone: bool) -> UsedStore:
@@ -261,9 +286,10 @@ def _used(store: Store, lm: ModelIdentity, wanted: LoadSettings, *, alone: bool)
     return UsedStore(store, point, retrieval, kept.name if kept else None)
 
 
-def _key_model(store: Store, lm: ModelIdentity, wanted: LoadSettings) -> WindowedModel | None:
-    """The model that queries come from, loaded, if it is not the LM itself."""
-    outlined = other_key_model(store, lm, wanted)
+def _key_model(main: UsedStore, lm: ModelIdentity, wanted: LoadSettings) -> WindowedModel | None:
+    """The model that queries come from, loaded, if there are any and it is not the LM itself."""
+    store = main.store
+    outlined = None if main.point.spec is None else other_key_model(store, lm, wanted)
     if outlined is None:
         return None
     loaded = LanguageModel.load(outlined.spec, device_of(store, wanted.device))

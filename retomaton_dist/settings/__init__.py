@@ -1,9 +1,9 @@
 """Every setting of the system, once: a frozen group per TOML table and per group of flags.
 
-A group is declared in `build`, `evaluate`, `load`, `train`, `plan`, `reproduce` or `workers`;
-`parsing` makes it from flags, from a TOML file or from Python keywords, with one meaning. `stages`
-declares the stages of a build, `choices` what can be chosen by name. Nothing heavy is imported
-here, so that `--help` stays fast.
+A group is declared in `build`, `evaluate`, `load`, `server`, `train`, `plan`, `reproduce` or
+`workers`; `parsing` makes it from flags, from a TOML file or from Python keywords, with one
+meaning. `stages` declares the stages of a build, `choices` what can be chosen by name. Nothing
+heavy is imported here, so that `--help` stays fast.
 """
 
 from typing import Any
@@ -35,6 +35,7 @@ from retomaton_dist.settings.generate import GenerateSettings
 from retomaton_dist.settings.load import LoadSettings, ScoreSettings
 from retomaton_dist.settings.plan import PlanSettings
 from retomaton_dist.settings.reproduce import ReproduceSettings
+from retomaton_dist.settings.server import ServerSettings
 from retomaton_dist.settings.stages import STAGES
 from retomaton_dist.settings.train import TrainSettings
 from retomaton_dist.settings.workers import ServeSettings, WorkerSettings
@@ -61,6 +62,7 @@ __all__ = [
     "ReproduceSettings",
     "ScoreSettings",
     "ServeSettings",
+    "ServerSettings",
     "SuffixSettings",
     "TokenizeSettings",
     "TrainSettings",
@@ -84,6 +86,7 @@ GROUPS: dict[str, type[Any]] = {
     "load": LoadSettings,
     "score": ScoreSettings,
     "serve": ServeSettings,
+    "server": ServerSettings,
     "workers": WorkerSettings,
     "train": TrainSettings,
     "plan": PlanSettings,

@@ -152,7 +152,7 @@ def test_keys_of_another_model_are_refused_unless_nothing_is_walked(stores, buil
     assert rd.load([stores[0], other], method="lm+ngram+cache").further
 
 
-@pytest.mark.parametrize("method", ["lm", "ngram", "knnlm", "retomaton+suffix+ngram+cache+lambda"])
+@pytest.mark.parametrize("method", ["ngram", "knnlm", "retomaton+suffix+ngram+cache+lambda"])
 def test_methods_that_do_not_follow_the_text_are_refused(stores, method):
     with pytest.raises(BadInput, match="cannot mix several stores: choose a method"):
         rd.load(stores, method=method)
