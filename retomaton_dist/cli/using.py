@@ -106,15 +106,24 @@ def score(call: Invocation) -> int:
     print("".join(f"{name:>12}" for name in SCORED) + "  document")
     tokens = searches = 0
     log_p = log_lm = 0.0
+    ratios: dict[str, float] = {}
     for name, scored in documents:
         levels = scored.perplexity, scored.perplexity_of_lm
         _show_scored(*levels, scored.foss, len(scored.tokens), name)
+        ratios[name] = levels[0] / levels[1]
         tokens += len(scored.tokens)
         searches += int(scored.searched.sum())
         log_p += scored.total
         log_lm += float(scored.log_lm.astype("float64").sum())
     whole = math.exp(-log_p / tokens), math.exp(-log_lm / tokens)
     _show_scored(*whole, 1 - searches / tokens, tokens, "in all")
+    worse = {name: ratio for name, ratio in ratios.items() if ratio > 1}
+    if worse:
+        worst = max(worse, key=worse.__getitem__)
+        print(
+            f"\n{len(worse):,} of {len(ratios):,} documents are worse than with the LM alone; the "
+            f"worst, {worst}, by {worse[worst] - 1:+.1%}"
+        )
     if settings.out:
         print(f"\ntokens: {settings.out}")
     return 0

@@ -114,9 +114,9 @@ def test_missing_text(refused, tmp_path):
     refused("--text is needed", text=None)
 
 
-def test_another_model_than_the_stores(refused, tmp_path):
+def test_another_key_model_than_the_stores(refused, tmp_path):
     model = save_tiny_model(tmp_path / "other", n_layer=1)
-    refused("is not the one that", "--model", model=model)
+    refused("is not the one that", "--key-model", **{"key-model": model})
 
 
 def test_another_tokenizer_than_the_stores(refused, tiny_model, tmp_path):

@@ -204,7 +204,9 @@ def test_the_same_weights_with_another_tokenizer_are_refused(walkable_store, tmp
     made = rd.load(walkable_store.path, method="lm").model.identity.place
     other = shutil.copytree(made, tmp_path / "other")
     byte_level_tokenizer(None).save_pretrained(other)
-    with pytest.raises(BadInput, match=r"tokenizer of .* is not .* 300 tokens here and .* there"):
+    with pytest.raises(
+        BadInput, match=r"tokenizer of .* is not .* \(token 0 is .* here and .* there\)"
+    ):
         rd.load(walkable_store.path, model=str(other), **CONSTANT)
 
 
@@ -231,3 +233,17 @@ def test_the_command_prints_documents_and_writes_tokens(calibrated, command, tmp
 def _offsets(documents):
     sizes = [len(document.encode()) + 1 for document in documents]
     return np.concatenate([[0], np.cumsum(sizes)[:-1]]).tolist()
+
+
+def test_documents_that_are_worse_than_with_the_lm_alone_are_said(calibrated, command, tmp_path):
+    text = tmp_path / "text.txt"
+    text.write_text("a key and a pointer\nazbycxdw\n")
+    arguments = ("score", calibrated.path, "--text", text, "--method", "lm+cache")
+    scores = rd.load(calibrated.path, method="lm+cache").score(["a key and a pointer", "azbycxdw"])
+    ratios = [one.perplexity / one.perplexity_of_lm for one in scores]
+    worse = [ratio for ratio in ratios if ratio > 1]
+    assert worse, "a cache of a few tokens predicts nothing"
+    said = f"{len(worse)} of 2 documents are worse than with the LM alone; the worst, "
+    assert said in command(*arguments).stdout
+    assert f"by {max(worse) - 1:+.1%}" in command(*arguments).stdout
+    assert "worse than" not in command(*arguments[:-1], "lm").stdout

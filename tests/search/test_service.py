@@ -1,6 +1,7 @@
 """The service as such: losing actors, sharing them, and what they tell about themselves."""
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -81,7 +82,10 @@ def test_a_served_index_is_shared_by_name_until_it_is_stopped(command, indexed, 
         assert all(map(np.array_equal, shared.search(QUERIES, 5), expected))
     shown = command("serve-index", indexed, "--name", "cells", "--address", "auto", "--status")
     assert "shard 2: 2,404 entries" in shown.stdout
-    assert "16 queries in 1 calls" in shown.stdout
+    # Where entries tie with the k-th, more are asked for.
+    counted = re.findall(r"([\d,]+) queries in (\d+) calls", shown.stdout)
+    assert len(counted) == 3
+    assert all(int(queries) >= len(QUERIES) and int(calls) >= 1 for queries, calls in counted)
     assert "p99" in shown.stdout
     other = store.searcher("cells", served=True)
     result = command("serve-index", indexed, "--name", "cells", "--address", "auto", "--stop")
