@@ -24,7 +24,8 @@ from retomaton_dist.storage.errors import DamagedStore
 MOST_DESTINATIONS = 4096
 # Of a run, while it is written by destination.
 BLOCK_BYTES = 16 << 20
-OFFSET = np.dtype(np.int64)
+# A run fits in memory: it has far fewer records than 2^32.
+OFFSET = np.dtype(np.uint32)
 
 Records = NDArray[Any]
 """Records of one structured type."""
@@ -47,7 +48,7 @@ class Slice(NamedTuple):
     sender: int
     run: int
     place: int
-    counts: NDArray[np.int64]
+    counts: NDArray[np.uint32]
     before: int
 
     @property
@@ -120,7 +121,7 @@ class Exchange:
         rows = as_bytes(joined([records for _, records in held]))
         order = _stable_order(destinations)
         table = np.zeros(self.destinations + 1, OFFSET)
-        np.cumsum(np.bincount(destinations, minlength=self.destinations), out=table[1:])
+        table[1:] = np.cumsum(np.bincount(destinations, minlength=self.destinations))
         file.write(table.data)
         count = max(1, BLOCK_BYTES // self.record.itemsize)
         for first in range(0, len(order), count):

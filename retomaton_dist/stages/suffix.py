@@ -205,7 +205,8 @@ class SuffixPlan(ColumnsPlan):
         counts = np.zeros(self.shape.vocabulary + 1, np.int64)
         for unit, record in zip(self.units, units, strict=True):
             if unit.kind == "order":
-                counts[record.facts["tokens"]] += record.facts["counts"]
+                tokens, found = (record.facts[name] for name in ("tokens", "counts"))
+                counts[np.array(tokens, np.int64)] += np.array(found, np.int64)
         starts = np.cumsum(counts).astype(self.shape.columns()["starts"][0])
         path = self.folder / "starts.arrow"
         written = {"starts": columns.write_columns(path, {"starts": starts}), **self.in_place()}

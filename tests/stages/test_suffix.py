@@ -69,6 +69,17 @@ def test_ranges_larger_than_memory_are_divided_once_more(store, indexed, most, m
     assert contents(store / "suffixes" / "few") == contents(indexed / "suffixes" / "default")
 
 
+def test_a_corpus_of_few_contexts_leaves_ranges_without_entries(tmp_path):
+    documents, path = [[3] * 50, [3] * 40 + [4, 3], [5]] * 10, tmp_path / "alike.store"
+    with writing(path) as writer:
+        make.tokenize(writer, documents)
+    suffix_here(path, longest=2, unit_entries=30)
+    expected = Suffixes.of(before_of(documents), make.VOCABULARY, 2)
+    found = rd.open(path).suffixes()
+    for name, column in expected.columns._asdict().items():
+        assert np.array_equal(getattr(found.columns, name), column), name
+
+
 def test_bytes_do_not_depend_on_units(store, indexed):
     suffix_here(store, name="whole", longest=4)
     expected = contents(indexed / "suffixes" / "default")

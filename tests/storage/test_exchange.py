@@ -60,11 +60,11 @@ def test_a_destination_gets_its_records_in_the_order_they_were_sent(
 def test_every_record_is_written_once_and_read_once(tmp_path):
     exchange = Exchange(tmp_path, RECORD, 1, DESTINATIONS, 100)
     send(exchange, 0, list(range(DESTINATIONS)) * 20, 100)
-    table = 8 * (DESTINATIONS + 1)
+    table = 4 * (DESTINATIONS + 1)
     assert exchange.traffic.written == 100 * RECORD.itemsize + table
     for destination in range(DESTINATIONS):
         received(exchange, destination)
-    assert exchange.traffic.read == 100 * RECORD.itemsize + 24 * DESTINATIONS
+    assert exchange.traffic.read == 100 * RECORD.itemsize + 12 * DESTINATIONS
 
 
 def test_missing_and_truncated_files_are_damage(tmp_path):
