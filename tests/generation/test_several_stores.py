@@ -8,6 +8,8 @@ import pytest
 import retomaton_dist as rd
 from retomaton_dist.engine.mixture import Candidates, FurtherNgram, TextExpert
 from retomaton_dist.errors import BadInput
+from retomaton_dist.generation.loaded import with_settings
+from retomaton_dist.settings import LoadSettings
 from tests.cli.checks import check_refused
 from tests.conftest import save_tiny_model
 from tests.generation.stores import QUIET, save_model
@@ -156,6 +158,19 @@ def test_keys_of_another_model_are_refused_unless_nothing_is_walked(stores, buil
 def test_methods_that_do_not_follow_the_text_are_refused(stores, method):
     with pytest.raises(BadInput, match="cannot mix several stores: choose a method"):
         rd.load(stores, method=method)
+
+
+def test_loaded_stores_can_be_used_by_another_method(stores, texts):
+    both = rd.load(stores)
+    plain = with_settings(both, LoadSettings(method="lm"))
+    assert plain.lm is both.lm
+    assert plain.further == ()
+    for one, other in zip(plain.score(texts), both.score(texts), strict=True):
+        assert np.array_equal(one.log_p, other.log_lm)
+    bare = with_settings(both, LoadSettings(method="lm+ngram+cache"))
+    wanted = rd.load(stores, method="lm+ngram+cache").score(texts)
+    for one, other in zip(bare.score(texts), wanted, strict=True):
+        assert np.array_equal(one.log_p, other.log_p)
 
 
 def test_the_command_takes_further_stores(stores, lines, tmp_path, command):
