@@ -5,7 +5,6 @@ import contextlib
 import hmac
 import json
 import logging
-import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
 from typing import Any
@@ -38,13 +37,10 @@ log = logging.getLogger("retomaton.serve")
 
 def make_app(served: ServedStore, token: str | None) -> FastAPI:
     """The app of a store; with a token, clients must send it."""
-    ready = threading.Event()
 
     @contextlib.asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        warming = asyncio.create_task(run_in_threadpool(_warm_up, served, ready))
         yield
-        await warming
         await run_in_threadpool(served.worker.stop)
 
     app = FastAPI(title="retomaton", docs_url=None, redoc_url=None, lifespan=lifespan)
@@ -58,7 +54,7 @@ def make_app(served: ServedStore, token: str | None) -> FastAPI:
 
     @app.get("/readyz")
     async def readyz() -> JSONResponse:
-        if ready.is_set():
+        if served.worker.ready.is_set():
             return JSONResponse({"status": "ready"})
         return JSONResponse({"status": "warming up"}, 503, headers={"Retry-After": "1"})
 
@@ -68,15 +64,6 @@ def make_app(served: ServedStore, token: str | None) -> FastAPI:
 
     app.add_middleware(Gatekeeper, served=served, token=token)
     return app
-
-
-def _warm_up(served: ServedStore, ready: threading.Event) -> None:
-    try:
-        served.warm_up()
-    except RetomatonError as error:
-        log.error(json.dumps({"event": "warm-up failed", "error": type(error).__name__}))
-        return
-    ready.set()
 
 
 def _add_doors(app: FastAPI, served: ServedStore) -> None:

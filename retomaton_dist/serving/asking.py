@@ -82,8 +82,9 @@ def check_sizes(
 def text_requests(
     lm: RetomatonLM, asked: AskedFor, prompts: Sequence[PromptTokens], sizes: Sizes, rows: int
 ) -> list[TextRequest]:
-    """The texts that are asked for, prompt by prompt; greedy copies are all alike, so one is made.
+    """The texts that are asked for, prompt by prompt.
 
+    Greedy copies are all alike: one is made, unless each is to be streamed.
     A request has no more copies than there are `rows`; those of a prompt follow each other.
     """
     sampled = asked.temperature > 0
@@ -96,7 +97,7 @@ def text_requests(
     if "" in asked.stops:
         raise Refused("stop: an empty string is everywhere; leave it out", param="stop")
     ending = Ending(sizes.max_tokens, ends_of(lm), asked.stops, lm.tokenizer.decode)
-    made = sizes.made if sampled else 1
+    made = sizes.made if sampled or asked.stream else 1
     return [
         TextRequest(
             number=0,

@@ -38,7 +38,8 @@ class ServedStore:
         self.name = settings.name or lm.store.path.name
         self.metrics = Metrics()
         draft: Draft = "auto" if settings.draft is None else settings.draft
-        self.worker = DecodingWorker(settings.rows, settings.queue, draft, self.metrics)
+        sizes = settings.rows, settings.queue
+        self.worker = DecodingWorker(*sizes, draft, self.metrics, self._warm_up)
         self._methods, self._lock = {lm.method: lm}, threading.Lock()
 
     def by_method(self, asked: AskedFor) -> RetomatonLM:
@@ -167,8 +168,8 @@ class ServedStore:
             listed,
         )
 
-    def warm_up(self) -> None:
-        """Do once what is slow the first time: open maps, compile kernels, try the model out."""
+    def _warm_up(self) -> None:
+        """Do once what is slow the first time: open maps, load kernels, try the model out."""
         prompt = [self.lm.tokenizer.eos or 0]
         for draft in (0, 2):
             self.lm.generate([prompt, prompt * 2], max_new_tokens=3, draft=draft)

@@ -1,5 +1,7 @@
 """The thread that decodes: requests of all clients share its rows."""
 
+import json
+import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -13,6 +15,7 @@ from retomaton_dist.generation.text_request import GrownText, TextRequest
 from retomaton_dist.serving.metrics import Metrics
 from retomaton_dist.serving.refusals import Refused
 
+log = logging.getLogger("retomaton.serve")
 Deliver = Callable[[GrownText | Exception], None]
 
 
@@ -38,9 +41,20 @@ class Ticket:
 
 
 class DecodingWorker:
-    """Decodes tickets, `rows` texts of a method at a time; `queue` more may wait."""
+    """Decodes tickets, `rows` texts of a method at a time; `queue` more may wait.
 
-    def __init__(self, rows: int, queue: int, draft: Draft, metrics: Metrics) -> None:
+    Nothing else may run the model: it is watched while it runs. `warm_up` is called first; when it
+    is through, the worker is `ready`.
+    """
+
+    def __init__(
+        self,
+        rows: int,
+        queue: int,
+        draft: Draft,
+        metrics: Metrics,
+        warm_up: Callable[[], None] = lambda: None,
+    ) -> None:
         self._rows, self._queue, self._draft, self._metrics = rows, queue, draft, metrics
         self._next = 0
         self._changed = threading.Condition()
@@ -50,6 +64,7 @@ class DecodingWorker:
         self._tickets: dict[int, Ticket] = {}
         self._pending = 0
         self._stopping = False
+        self._warm_up, self.ready = warm_up, threading.Event()
         # By the loaded method; touched by the worker's thread alone.
         self._decodings: dict[RetomatonLM, Decoding] = {}
         self._thread = threading.Thread(target=self._work, name="decoding", daemon=True)
@@ -89,6 +104,12 @@ class DecodingWorker:
         self._thread.join()
 
     def _work(self) -> None:
+        try:
+            self._warm_up()
+            self.ready.set()
+        # It stays unready; whoever asks all the same is told what is wrong.
+        except Exception as error:  # noqa: BLE001
+            log.error(json.dumps({"event": "warm-up failed", "error": type(error).__name__}))
         while True:
             with self._changed:
                 while not (self._arrived or self._cancelled or self._stopping or self._tickets):

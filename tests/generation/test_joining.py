@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from retomaton_dist.generation.decoding import Decoding
-from retomaton_dist.generation.draft_length import DraftLength
 from retomaton_dist.generation.drafting import Drafting, Learnt
 from retomaton_dist.generation.sampling import SamplingParams
 from retomaton_dist.generation.text_request import Ending, TextRequest
@@ -74,7 +73,7 @@ def random_requests(lm, lines, count, seed):
 
 
 def fixed_drafts(lm, length):
-    return Drafting(lm.draft_suffixes, Learnt(DraftLength(length))) if length else None
+    return Drafting(lm.draft_suffixes, Learnt(length)) if length else None
 
 
 def one_by_one(lm, requests):
