@@ -13,10 +13,10 @@ from retomaton_dist.errors import RetomatonError
 from retomaton_dist.generation.generate import text_behind
 from retomaton_dist.generation.loaded import RetomatonLM
 from retomaton_dist.generation.text_request import Alternatives, GrownText, TextRequest
-from retomaton_dist.serving.asking import PromptTokens, Sizes
+from retomaton_dist.serving.asking import PromptTokens, TextSizes
 from retomaton_dist.serving.decoded import HeldBack, TokenPieces
 from retomaton_dist.serving.refusals import Refused
-from retomaton_dist.serving.worker import DecodingWorker, Ticket
+from retomaton_dist.serving.worker import ClientTicket, DecodingWorker
 
 FINISH = {"eos": "stop", "stop": "stop", "asked": "stop", "length": "length"}
 # JSON has no infinity; this is what OpenAI says instead.
@@ -59,7 +59,7 @@ class Answering:
     form: AnswerForm
     prompts: list[PromptTokens]
     requests: list[TextRequest]
-    sizes: Sizes
+    sizes: TextSizes
     timeout: float
     echo: bool = False
     listed: bool = False
@@ -147,7 +147,9 @@ class Answering:
         new = self._new(prompt, text)
         return float(text.scores.log_p[-new:].mean()) if new else 0.0
 
-    def _submit(self, *, streamed: bool) -> tuple[Ticket, "asyncio.Queue[GrownText | Exception]"]:
+    def _submit(
+        self, *, streamed: bool
+    ) -> tuple[ClientTicket, "asyncio.Queue[GrownText | Exception]"]:
         """Hand the request to the worker; what it delivers comes through the queue."""
         loop = asyncio.get_running_loop()
         queue: asyncio.Queue[GrownText | Exception] = asyncio.Queue()
@@ -157,12 +159,12 @@ class Answering:
             with contextlib.suppress(RuntimeError):
                 loop.call_soon_threadsafe(queue.put_nowait, item)
 
-        ticket = Ticket(self.lm, self.requests, deliver, streamed)
+        ticket = ClientTicket(self.lm, self.requests, deliver, streamed)
         self.worker.submit(ticket)
         return ticket, queue
 
     async def _texts(
-        self, submitted: tuple[Ticket, "asyncio.Queue[GrownText | Exception]"]
+        self, submitted: tuple[ClientTicket, "asyncio.Queue[GrownText | Exception]"]
     ) -> AsyncGenerator[GrownText]:
         """What the worker delivers, until all texts ended; a request that is left is given up."""
         ticket, queue = submitted

@@ -30,7 +30,7 @@ class PromptTokens:
 
 
 @dataclass(frozen=True)
-class Sizes:
+class TextSizes:
     """How many texts of a prompt are made and given back, how long, and what is noted of them."""
 
     max_tokens: int
@@ -64,7 +64,11 @@ def prompt_of(lm: RetomatonLM, given: str | Sequence[int]) -> PromptTokens:
 
 
 def check_sizes(
-    lm: RetomatonLM, asked: AskedFor, prompts: Sequence[PromptTokens], sizes: Sizes, most_new: int
+    lm: RetomatonLM,
+    asked: AskedFor,
+    prompts: Sequence[PromptTokens],
+    sizes: TextSizes,
+    most_new: int,
 ) -> None:
     """Refuse texts that are too long."""
     if sizes.max_tokens > most_new:
@@ -80,7 +84,7 @@ def check_sizes(
 
 
 def text_requests(
-    lm: RetomatonLM, asked: AskedFor, prompts: Sequence[PromptTokens], sizes: Sizes, rows: int
+    lm: RetomatonLM, asked: AskedFor, prompts: Sequence[PromptTokens], sizes: TextSizes, rows: int
 ) -> list[TextRequest]:
     """The texts that are asked for, prompt by prompt.
 

@@ -12,7 +12,7 @@ from retomaton_dist.lm.tokenizer import load_transformers_tokenizer
 from retomaton_dist.serving.answering import Answering
 from retomaton_dist.serving.asking import (
     PromptTokens,
-    Sizes,
+    TextSizes,
     check_sizes,
     prompt_of,
     prompts_of,
@@ -82,7 +82,7 @@ class ServedStore:
         if not new and not asked.echo:
             raise Refused("max_tokens = 0 asks for nothing without echo", param="max_tokens")
         listed = asked.logprobs is not None
-        sizes = Sizes(new, made, asked.n, asked.echo and listed, asked.logprobs or 0)
+        sizes = TextSizes(new, made, asked.n, asked.echo and listed, asked.logprobs or 0)
         form = CompletionForm(lm.tokenizer, listed=listed)
         return self._answering(
             lm, asked, prompts_of(lm, asked), sizes, form, echo=asked.echo, listed=listed
@@ -98,7 +98,7 @@ class ServedStore:
         if asked.top_logprobs and not asked.logprobs:
             raise Refused("top_logprobs needs logprobs: true", param="top_logprobs")
         top = (asked.top_logprobs or 0) if asked.logprobs else None
-        sizes = Sizes(new, asked.n, asked.n, alternatives=top or 0)
+        sizes = TextSizes(new, asked.n, asked.n, alternatives=top or 0)
         form = ChatForm(lm.tokenizer, top)
         return self._answering(lm, asked, [prompt], sizes, form, listed=top is not None)
 
@@ -144,7 +144,7 @@ class ServedStore:
         lm: RetomatonLM,
         asked: AskedFor,
         prompts: list[PromptTokens],
-        sizes: Sizes,
+        sizes: TextSizes,
         form: CompletionForm | ChatForm,
         *,
         echo: bool = False,
