@@ -5,7 +5,7 @@ import contextlib
 import json
 import time
 import uuid
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, AsyncIterator
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
@@ -68,8 +68,11 @@ class Answering:
 
     async def whole(self) -> dict[str, Any]:
         """The answer when all texts have ended."""
-        async with contextlib.aclosing(self._texts(self._submit(streamed=False))) as texts_ended:
-            ended = [text async for text in texts_ended]
+        ticket, queue = self._submit(streamed=False)
+        try:
+            ended = [text async for text in self._texts(queue)]
+        finally:
+            self.worker.cancel(ticket)
         choices: list[Any] = []
         for number, prompt in enumerate(self.prompts):
             texts = sorted(
@@ -89,20 +92,22 @@ class Answering:
 
         Before the first one, all is accepted that can be.
         """
-        async with contextlib.aclosing(self._texts(self._submit(streamed=True))) as texts:
+        ticket, queue = self._submit(streamed=True)
+        try:
             made = sum(request.copies for request in self.requests)
             each, new = made // len(self.prompts), 0
             states = [TextStream(self, self.prompts[index // each], index) for index in range(made)]
             yield self._event([state.begin() for state in states])
-            try:
-                async for text in texts:
-                    state = states[text.prompt * each + text.copy]
-                    if text.ending:
-                        new += self._new(state.prompt, text)
-                    yield self._event([state.end(text) if text.ending else state.add(text)])
-            except (Refused, RetomatonError) as error:
-                refused = error if isinstance(error, Refused) else Refused(str(error))
-                yield f"data: {json.dumps(refused.body())}\n\n"
+            async for text in self._texts(queue):
+                state = states[text.prompt * each + text.copy]
+                if text.ending:
+                    new += self._new(state.prompt, text)
+                yield self._event([state.end(text) if text.ending else state.add(text)])
+        except (Refused, RetomatonError) as error:
+            refused = error if isinstance(error, Refused) else Refused(str(error))
+            yield f"data: {json.dumps(refused.body())}\n\n"
+        finally:
+            self.worker.cancel(ticket)
         if with_usage:
             yield self._event([], usage=self._usage(new))
         yield "data: [DONE]\n\n"
@@ -164,26 +169,23 @@ class Answering:
         return ticket, queue
 
     async def _texts(
-        self, submitted: tuple[ClientTicket, "asyncio.Queue[GrownText | Exception]"]
-    ) -> AsyncGenerator[GrownText]:
-        """What the worker delivers, until all texts ended; a request that is left is given up."""
-        ticket, queue = submitted
+        self, queue: "asyncio.Queue[GrownText | Exception]"
+    ) -> AsyncIterator[GrownText]:
+        """What the worker delivers, until all texts ended."""
         left = sum(request.copies for request in self.requests)
         each, until = len(self.requests) // len(self.prompts), time.monotonic() + self.timeout
-        try:
-            while left:
+        while left:
+            try:
                 item = await asyncio.wait_for(queue.get(), until - time.monotonic())
-                if isinstance(item, Exception):
-                    raise item
-                left -= bool(item.ending)
-                # There are as many requests for each prompt.
-                yield replace(item, prompt=item.prompt // each)
-        except TimeoutError as error:
-            raise Refused(
-                f"the request took more than {self.timeout:g} seconds and was given up", 504
-            ) from error
-        finally:
-            self.worker.cancel(ticket)
+            except TimeoutError as error:
+                raise Refused(
+                    f"the request took more than {self.timeout:g} seconds and was given up", 504
+                ) from error
+            if isinstance(item, Exception):
+                raise item
+            left -= bool(item.ending)
+            # There are as many requests for each prompt.
+            yield replace(item, prompt=item.prompt // each)
 
     def _head(self, kind: str) -> dict[str, Any]:
         return {"id": self.id, "object": kind, "created": self.created, "model": self.model}
