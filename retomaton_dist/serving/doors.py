@@ -176,5 +176,5 @@ class ServedStore:
     def _warm_up(self) -> None:
         """Do once what is slow the first time: open maps, load kernels, try the model out."""
         prompt = [self.lm.tokenizer.eos or 0]
-        for draft in (0, 2):
-            self.lm.generate([prompt, prompt * 2], max_new_tokens=3, draft=draft)
+        for draft, sampled in ((0, False), (2, True)):
+            self.lm.generate([prompt, prompt * 2], max_new_tokens=3, draft=draft, do_sample=sampled)

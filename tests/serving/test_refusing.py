@@ -74,6 +74,7 @@ def test_what_is_no_request_is_refused(server):
 
 def test_a_full_queue_is_said_and_when_to_come_back(server):
     body = {"model": server.model, "prompt": "the", "n": 43, "max_tokens": 100, "slide": True}
+    body |= {"walk": False, "seed": 1}
     with httpx.stream(
         "POST", f"{server.url}/v1/completions", json={**body, "stream": True}, timeout=60
     ):
