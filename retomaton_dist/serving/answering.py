@@ -5,7 +5,7 @@ import contextlib
 import json
 import time
 import uuid
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
@@ -15,7 +15,7 @@ from retomaton_dist.generation.loaded import RetomatonLM
 from retomaton_dist.generation.text_request import Alternatives, GrownText, TextRequest
 from retomaton_dist.serving.asking import PromptTokens, TextSizes
 from retomaton_dist.serving.decoded import HeldBack, TokenPieces
-from retomaton_dist.serving.refusals import Refused
+from retomaton_dist.serving.refusals import Refused, failure
 from retomaton_dist.serving.worker import ClientTicket, DecodingWorker
 
 FINISH = {"eos": "stop", "stop": "stop", "asked": "stop", "length": "length"}
@@ -51,11 +51,15 @@ class AnswerForm(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Answering:
-    """A request under way: who decodes it, of which prompts, and how it is answered."""
+    """A request under way: who decodes it, of which prompts, and how it is answered.
+
+    `explain` says what is wrong in words for the client.
+    """
 
     worker: DecodingWorker
     lm: RetomatonLM
     model: str
+    explain: Callable[[RetomatonError], str]
     form: AnswerForm
     prompts: list[PromptTokens]
     requests: list[TextRequest]
@@ -103,9 +107,9 @@ class Answering:
                 if text.ending:
                     new += self._new(state.prompt, text)
                 yield self._event([state.end(text) if text.ending else state.add(text)])
-        except (Refused, RetomatonError) as error:
-            refused = error if isinstance(error, Refused) else Refused(str(error))
-            yield f"data: {json.dumps(refused.body())}\n\n"
+        # The status is sent already: whatever is wrong is the last event.
+        except Exception as error:  # noqa: BLE001
+            yield f"data: {json.dumps(self._refusal(error).body())}\n\n"
         finally:
             self.worker.cancel(ticket)
         if with_usage:
@@ -186,6 +190,11 @@ class Answering:
             left -= bool(item.ending)
             # There are as many requests for each prompt.
             yield replace(item, prompt=item.prompt // each)
+
+    def _refusal(self, error: Exception) -> Refused:
+        if isinstance(error, RetomatonError):
+            return Refused(self.explain(error))
+        return error if isinstance(error, Refused) else failure(error)
 
     def _head(self, kind: str) -> dict[str, Any]:
         return {"id": self.id, "object": kind, "created": self.created, "model": self.model}

@@ -3,8 +3,10 @@
 import threading
 from dataclasses import replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
+from retomaton_dist.errors import RetomatonError
 from retomaton_dist.generation.drafting import Draft
 from retomaton_dist.generation.loaded import RetomatonLM, with_method
 from retomaton_dist.lm.identity import locate
@@ -70,6 +72,16 @@ class ServedStore:
                 param="model",
                 code="model_not_found",
             )
+
+    def without_paths(self, error: RetomatonError) -> str:
+        """What is wrong, without where things lie on this machine."""
+        store = self.lm.store.path
+        message = str(error).replace(str(store), self.name).replace(str(store.parent), "...")
+        model = self.lm.model.identity
+        for place in (model.place, model.name):
+            if Path(place).is_absolute():
+                message = message.replace(place, "the model")
+        return message
 
     def completion(self, asked: CompletionRequest) -> Answering:
         """What /v1/completions is to answer."""
@@ -164,6 +176,7 @@ class ServedStore:
             self.worker,
             lm,
             self.name,
+            self.without_paths,
             form,
             prompts,
             requests,

@@ -1,7 +1,5 @@
 """The thread that decodes: requests of all clients share its rows."""
 
-import json
-import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -13,9 +11,8 @@ from retomaton_dist.generation.drafting import Draft, drafting_for
 from retomaton_dist.generation.loaded import RetomatonLM
 from retomaton_dist.generation.text_request import GrownText, TextRequest
 from retomaton_dist.serving.metrics import Metrics
-from retomaton_dist.serving.refusals import Refused
+from retomaton_dist.serving.refusals import Refused, failure
 
-log = logging.getLogger("retomaton.serve")
 Deliver = Callable[[GrownText | Exception], None]
 
 
@@ -109,7 +106,7 @@ class DecodingWorker:
             self.ready.set()
         # It stays unready; whoever asks all the same is told what is wrong.
         except Exception as error:  # noqa: BLE001
-            log.error(json.dumps({"event": "warm-up failed", "error": type(error).__name__}))
+            failure(error)
         while True:
             with self._changed:
                 while not (self._arrived or self._cancelled or self._stopping or self._tickets):
