@@ -8,7 +8,7 @@ from typing import Any
 
 from retomaton_dist.errors import RetomatonError
 from retomaton_dist.generation.drafting import Draft
-from retomaton_dist.generation.loaded import RetomatonLM, with_method
+from retomaton_dist.generation.loaded import RetomatonLM, with_settings
 from retomaton_dist.lm.identity import locate
 from retomaton_dist.lm.tokenizer import load_transformers_tokenizer
 from retomaton_dist.serving.answering import Answering
@@ -52,15 +52,10 @@ class ServedStore:
             if asked.method not in (None, PLAIN):
                 raise Refused("walk: false is the plain LM: leave method out", param="walk")
             name = PLAIN
-        if self.lm.further and name not in (self.lm.method, PLAIN):
-            raise Refused(
-                f"several stores are served: by {self.lm.method}, or as the plain LM alone",
-                param="method",
-            )
         with self._lock:
             if name not in self._methods:
                 others: dict[str, Any] = {**dict.fromkeys(THRESHOLDS), "method": name}
-                self._methods[name] = with_method(self.lm, replace(self._loading, **others))
+                self._methods[name] = with_settings(self.lm, replace(self._loading, **others))
             return self._methods[name]
 
     def check_model(self, name: str | None) -> None:

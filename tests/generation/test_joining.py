@@ -90,9 +90,9 @@ def same(one, other):
         assert dict(left) == pytest.approx(dict(right), abs=CLOSE)
 
 
-@pytest.mark.parametrize("drafted", [0, 3])
-def test_random_requests_at_random_steps_equal_the_same_ones_alone(lm, lines, drafted):
-    requests = random_requests(lm, lines, 24, seed=drafted)
+def check_joining(lm, lines, count, drafted):
+    """Requests that come at random steps, some of which are cancelled, against each alone."""
+    requests = random_requests(lm, lines, count, seed=drafted)
     expected = {(text.prompt, text.copy): text for text in one_by_one(lm, requests)}
     random, waiting, done = np.random.default_rng(5), deque(requests), []
     decoding = Decoding(lm.generator, 4, fixed_drafts(lm, drafted))
@@ -111,6 +111,16 @@ def test_random_requests_at_random_steps_equal_the_same_ones_alone(lm, lines, dr
     for text in done:
         same(text, expected[text.prompt, text.copy])
     assert len(done) > len(requests) / 2
+
+
+@pytest.mark.parametrize("drafted", [0, 3])
+def test_random_requests_at_random_steps_equal_the_same_ones_alone(lm, lines, drafted):
+    check_joining(lm, lines, 24, drafted)
+
+
+@pytest.mark.slow
+def test_so_do_200_requests(lm, lines):
+    check_joining(lm, lines, 200, 3)
 
 
 def test_what_is_scored_of_a_prompt_is_what_scoring_says(lm, lines):
