@@ -104,12 +104,17 @@ def _guesses(tokens: Tokens, votes: Rows, voters: Rows) -> Guesses:
 
 @dataclass(frozen=True)
 class Learnt:
-    """What is known of drafts so far: which stood, and which lengths pay."""
+    """What is known of drafts so far: which stood, and which lengths pay if none is `fixed`."""
 
-    length: DraftLength = field(default_factory=DraftLength)
+    fixed: int | None = None
+    lengths: dict[int, DraftLength] = field(default_factory=dict)
     walk: Acceptance = field(default_factory=Acceptance)
     suffix: Acceptance = field(default_factory=Acceptance)
     text: Acceptance = field(default_factory=Acceptance)
+
+    def length(self, rows: int) -> DraftLength:
+        """What pays for about so many texts: the more there are, the dearer are wide passes."""
+        return self.lengths.setdefault(rows.bit_length(), DraftLength(self.fixed))
 
 
 class Drafting:
@@ -122,7 +127,8 @@ class Drafting:
 
     def draft(self, standing: TextStanding) -> Tokens:
         """Tokens for every row from the source that promises most, as many as pay."""
-        length, rows = self._learnt.length, len(standing.lengths)
+        rows = len(standing.lengths)
+        length = self._learnt.length(rows)
         most = min(length.most, int(standing.room.max(initial=0)))
         if not most or not length.looks:
             self._chosen = []
@@ -145,7 +151,7 @@ class Drafting:
             same = guessed & (made.tokens[:, 0] == verified.drawn)
             stood = np.where(drafted, verified.accepted, same)
             known.learn(made.support, made.shares, tried, stood)
-        self._learnt.length.learn(verified)
+        self._learnt.length(len(verified.drafted)).learn(verified)
 
     def _sources(self, standing: TextStanding, most: int) -> list[tuple[Acceptance, Guesses]]:
         found = [(self._learnt.text, from_text(standing, most))]
@@ -174,7 +180,7 @@ def drafting_for(
             return None
         return Drafting(lm.draft_suffixes, lm.learnt.setdefault(kind, Learnt()))
     if isinstance(draft, int) and not isinstance(draft, bool) and draft >= 0:
-        return Drafting(lm.draft_suffixes, Learnt(DraftLength(draft))) if draft else None
+        return Drafting(lm.draft_suffixes, Learnt(draft)) if draft else None
     if isinstance(draft, DraftSource):
         return draft
     raise BadInput(f"draft = {draft!r}: must be 'auto', 0 for none, or a number of tokens")

@@ -71,8 +71,8 @@ def custom_generate(lm: "RetomatonLM") -> CustomGenerate:
         # Were the mask named above, `generate` would think that it is ours, and make another one.
         mask = prepared.get("attention_mask")
         prompts = _Prompts(lm, input_ids[::copies], None if mask is None else mask[::copies])
-        # Greedy and sampled texts, and other numbers of them, accept drafts differently.
-        kind = "transformers", config.do_sample, config.temperature, len(input_ids)
+        # Greedy and sampled texts accept drafts differently.
+        kind = "transformers", config.do_sample, config.temperature
         asked = GenerateRequest(
             max_new_tokens=config.max_length - input_ids.shape[1],
             choosing=SamplingParams(

@@ -112,7 +112,7 @@ class RetomatonLM:
 
     @cached_property
     def learnt(self) -> dict[Hashable, Learnt]:
-        """What was learnt of drafts, by how tokens are chosen and how many texts there are."""
+        """What was learnt of drafts, by how tokens are chosen."""
         return {}
 
     @cached_property
@@ -160,14 +160,13 @@ class RetomatonLM:
             seed=seed,
         )
         given = [prompts] if isinstance(prompts, str) else prompts
-        kind = replace(choosing, seed=0), min(batch, len(given) * num_return_sequences)
         asked = GenerateRequest(
             max_new_tokens=max_new_tokens,
             choosing=choosing,
             num_beams=num_beams,
             num_return_sequences=num_return_sequences,
             stop=(stop,) if isinstance(stop, str) else tuple(stop),
-            draft=drafting_for(self, draft, num_beams, kind),
+            draft=drafting_for(self, draft, num_beams, replace(choosing, seed=0)),
             slide=slide,
             batch=batch,
         )

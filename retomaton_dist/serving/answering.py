@@ -5,7 +5,7 @@ import contextlib
 import json
 import time
 import uuid
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
@@ -13,10 +13,10 @@ from retomaton_dist.errors import RetomatonError
 from retomaton_dist.generation.generate import text_behind
 from retomaton_dist.generation.loaded import RetomatonLM
 from retomaton_dist.generation.text_request import Alternatives, GrownText, TextRequest
-from retomaton_dist.serving.asking import PromptTokens, Sizes
+from retomaton_dist.serving.asking import PromptTokens, TextSizes
 from retomaton_dist.serving.decoded import HeldBack, TokenPieces
-from retomaton_dist.serving.refusals import Refused
-from retomaton_dist.serving.worker import DecodingWorker, Ticket
+from retomaton_dist.serving.refusals import Refused, failure
+from retomaton_dist.serving.worker import ClientTicket, DecodingWorker
 
 FINISH = {"eos": "stop", "stop": "stop", "asked": "stop", "length": "length"}
 # JSON has no infinity; this is what OpenAI says instead.
@@ -51,15 +51,19 @@ class AnswerForm(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Answering:
-    """A request under way: who decodes it, of which prompts, and how it is answered."""
+    """A request under way: who decodes it, of which prompts, and how it is answered.
+
+    `explain` says what is wrong in words for the client.
+    """
 
     worker: DecodingWorker
     lm: RetomatonLM
     model: str
+    explain: Callable[[RetomatonError], str]
     form: AnswerForm
     prompts: list[PromptTokens]
     requests: list[TextRequest]
-    sizes: Sizes
+    sizes: TextSizes
     timeout: float
     echo: bool = False
     listed: bool = False
@@ -68,8 +72,11 @@ class Answering:
 
     async def whole(self) -> dict[str, Any]:
         """The answer when all texts have ended."""
-        async with contextlib.aclosing(self._texts(self._submit(streamed=False))) as texts_ended:
-            ended = [text async for text in texts_ended]
+        ticket, queue = self._submit(streamed=False)
+        try:
+            ended = [text async for text in self._texts(queue)]
+        finally:
+            self.worker.cancel(ticket)
         choices: list[Any] = []
         for number, prompt in enumerate(self.prompts):
             texts = sorted(
@@ -89,20 +96,22 @@ class Answering:
 
         Before the first one, all is accepted that can be.
         """
-        async with contextlib.aclosing(self._texts(self._submit(streamed=True))) as texts:
+        ticket, queue = self._submit(streamed=True)
+        try:
             made = sum(request.copies for request in self.requests)
             each, new = made // len(self.prompts), 0
             states = [TextStream(self, self.prompts[index // each], index) for index in range(made)]
             yield self._event([state.begin() for state in states])
-            try:
-                async for text in texts:
-                    state = states[text.prompt * each + text.copy]
-                    if text.ending:
-                        new += self._new(state.prompt, text)
-                    yield self._event([state.end(text) if text.ending else state.add(text)])
-            except (Refused, RetomatonError) as error:
-                refused = error if isinstance(error, Refused) else Refused(str(error))
-                yield f"data: {json.dumps(refused.body())}\n\n"
+            async for text in self._texts(queue):
+                state = states[text.prompt * each + text.copy]
+                if text.ending:
+                    new += self._new(state.prompt, text)
+                yield self._event([state.end(text) if text.ending else state.add(text)])
+        # The status is sent already: whatever is wrong is the last event.
+        except Exception as error:  # noqa: BLE001
+            yield f"data: {json.dumps(self._refusal(error).body())}\n\n"
+        finally:
+            self.worker.cancel(ticket)
         if with_usage:
             yield self._event([], usage=self._usage(new))
         yield "data: [DONE]\n\n"
@@ -147,7 +156,9 @@ class Answering:
         new = self._new(prompt, text)
         return float(text.scores.log_p[-new:].mean()) if new else 0.0
 
-    def _submit(self, *, streamed: bool) -> tuple[Ticket, "asyncio.Queue[GrownText | Exception]"]:
+    def _submit(
+        self, *, streamed: bool
+    ) -> tuple[ClientTicket, "asyncio.Queue[GrownText | Exception]"]:
         """Hand the request to the worker; what it delivers comes through the queue."""
         loop = asyncio.get_running_loop()
         queue: asyncio.Queue[GrownText | Exception] = asyncio.Queue()
@@ -157,31 +168,33 @@ class Answering:
             with contextlib.suppress(RuntimeError):
                 loop.call_soon_threadsafe(queue.put_nowait, item)
 
-        ticket = Ticket(self.lm, self.requests, deliver, streamed)
+        ticket = ClientTicket(self.lm, self.requests, deliver, streamed)
         self.worker.submit(ticket)
         return ticket, queue
 
     async def _texts(
-        self, submitted: tuple[Ticket, "asyncio.Queue[GrownText | Exception]"]
-    ) -> AsyncGenerator[GrownText]:
-        """What the worker delivers, until all texts ended; a request that is left is given up."""
-        ticket, queue = submitted
+        self, queue: "asyncio.Queue[GrownText | Exception]"
+    ) -> AsyncIterator[GrownText]:
+        """What the worker delivers, until all texts ended."""
         left = sum(request.copies for request in self.requests)
         each, until = len(self.requests) // len(self.prompts), time.monotonic() + self.timeout
-        try:
-            while left:
+        while left:
+            try:
                 item = await asyncio.wait_for(queue.get(), until - time.monotonic())
-                if isinstance(item, Exception):
-                    raise item
-                left -= bool(item.ending)
-                # There are as many requests for each prompt.
-                yield replace(item, prompt=item.prompt // each)
-        except TimeoutError as error:
-            raise Refused(
-                f"the request took more than {self.timeout:g} seconds and was given up", 504
-            ) from error
-        finally:
-            self.worker.cancel(ticket)
+            except TimeoutError as error:
+                raise Refused(
+                    f"the request took more than {self.timeout:g} seconds and was given up", 504
+                ) from error
+            if isinstance(item, Exception):
+                raise item
+            left -= bool(item.ending)
+            # There are as many requests for each prompt.
+            yield replace(item, prompt=item.prompt // each)
+
+    def _refusal(self, error: Exception) -> Refused:
+        if isinstance(error, RetomatonError):
+            return Refused(self.explain(error))
+        return error if isinstance(error, Refused) else failure(error)
 
     def _head(self, kind: str) -> dict[str, Any]:
         return {"id": self.id, "object": kind, "created": self.created, "model": self.model}

@@ -4,8 +4,6 @@ import asyncio
 import contextlib
 import hmac
 import json
-import logging
-import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
 from typing import Any
@@ -19,7 +17,7 @@ from starlette.exceptions import HTTPException as AnyHTTPException
 from retomaton_dist.errors import RetomatonError
 from retomaton_dist.serving.answering import Answering
 from retomaton_dist.serving.doors import ServedStore
-from retomaton_dist.serving.refusals import Refused, error_body
+from retomaton_dist.serving.refusals import Refused, error_body, failure, log
 from retomaton_dist.serving.schemas import (
     ChatRequest,
     CompletionRequest,
@@ -33,22 +31,18 @@ Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 
 MOST_BYTES = 8 << 20
 OPEN = ("/healthz", "/readyz")
-log = logging.getLogger("retomaton.serve")
 
 
 def make_app(served: ServedStore, token: str | None) -> FastAPI:
     """The app of a store; with a token, clients must send it."""
-    ready = threading.Event()
 
     @contextlib.asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        warming = asyncio.create_task(run_in_threadpool(_warm_up, served, ready))
         yield
-        await warming
         await run_in_threadpool(served.worker.stop)
 
     app = FastAPI(title="retomaton", docs_url=None, redoc_url=None, lifespan=lifespan)
-    _add_errors(app)
+    _add_errors(app, served)
     _add_doors(app, served)
     _add_tokenizer(app, served)
 
@@ -58,7 +52,7 @@ def make_app(served: ServedStore, token: str | None) -> FastAPI:
 
     @app.get("/readyz")
     async def readyz() -> JSONResponse:
-        if ready.is_set():
+        if served.worker.ready.is_set():
             return JSONResponse({"status": "ready"})
         return JSONResponse({"status": "warming up"}, 503, headers={"Retry-After": "1"})
 
@@ -68,15 +62,6 @@ def make_app(served: ServedStore, token: str | None) -> FastAPI:
 
     app.add_middleware(Gatekeeper, served=served, token=token)
     return app
-
-
-def _warm_up(served: ServedStore, ready: threading.Event) -> None:
-    try:
-        served.warm_up()
-    except RetomatonError as error:
-        log.error(json.dumps({"event": "warm-up failed", "error": type(error).__name__}))
-        return
-    ready.set()
 
 
 def _add_doors(app: FastAPI, served: ServedStore) -> None:
@@ -167,14 +152,14 @@ async def _disconnected(request: Request) -> None:
         pass
 
 
-def _add_errors(app: FastAPI) -> None:
+def _add_errors(app: FastAPI, served: ServedStore) -> None:
     @app.exception_handler(Refused)
     async def refused(_: Request, error: Refused) -> JSONResponse:
         return JSONResponse(error.body(), error.status, headers=error.headers)
 
     @app.exception_handler(RetomatonError)
     async def bad_input(_: Request, error: RetomatonError) -> JSONResponse:
-        return JSONResponse(error_body(str(error), 400), 400)
+        return JSONResponse(error_body(served.without_paths(error), 400), 400)
 
     @app.exception_handler(RequestValidationError)
     async def malformed(_: Request, error: RequestValidationError) -> JSONResponse:
@@ -192,9 +177,7 @@ def _add_errors(app: FastAPI) -> None:
 
     @app.exception_handler(Exception)
     async def failed(_: Request, error: Exception) -> JSONResponse:
-        # Its message may have parts of a request, or paths: neither is for logs or clients.
-        log.error(json.dumps({"event": "failed", "error": type(error).__name__}))
-        return JSONResponse(error_body("the server failed; see its log", 500), 500)
+        return JSONResponse(failure(error).body(), 500)
 
 
 class Gatekeeper:

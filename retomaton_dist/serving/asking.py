@@ -30,7 +30,7 @@ class PromptTokens:
 
 
 @dataclass(frozen=True)
-class Sizes:
+class TextSizes:
     """How many texts of a prompt are made and given back, how long, and what is noted of them."""
 
     max_tokens: int
@@ -64,7 +64,11 @@ def prompt_of(lm: RetomatonLM, given: str | Sequence[int]) -> PromptTokens:
 
 
 def check_sizes(
-    lm: RetomatonLM, asked: AskedFor, prompts: Sequence[PromptTokens], sizes: Sizes, most_new: int
+    lm: RetomatonLM,
+    asked: AskedFor,
+    prompts: Sequence[PromptTokens],
+    sizes: TextSizes,
+    most_new: int,
 ) -> None:
     """Refuse texts that are too long."""
     if sizes.max_tokens > most_new:
@@ -80,10 +84,11 @@ def check_sizes(
 
 
 def text_requests(
-    lm: RetomatonLM, asked: AskedFor, prompts: Sequence[PromptTokens], sizes: Sizes, rows: int
+    lm: RetomatonLM, asked: AskedFor, prompts: Sequence[PromptTokens], sizes: TextSizes, rows: int
 ) -> list[TextRequest]:
-    """The texts that are asked for, prompt by prompt; greedy copies are all alike, so one is made.
+    """The texts that are asked for, prompt by prompt.
 
+    Greedy copies are all alike: one is made, unless each is to be streamed.
     A request has no more copies than there are `rows`; those of a prompt follow each other.
     """
     sampled = asked.temperature > 0
@@ -96,7 +101,7 @@ def text_requests(
     if "" in asked.stops:
         raise Refused("stop: an empty string is everywhere; leave it out", param="stop")
     ending = Ending(sizes.max_tokens, ends_of(lm), asked.stops, lm.tokenizer.decode)
-    made = sizes.made if sampled else 1
+    made = sizes.made if sampled or asked.stream else 1
     return [
         TextRequest(
             number=0,

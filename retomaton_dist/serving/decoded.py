@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from retomaton_dist.lm.tokenizer import Tokenizer
 
 BROKEN = "\ufffd"
+# How SentencePiece writes a space.
+SPACE = "\u2581"
 
 
 class TokenPieces:
@@ -51,8 +53,14 @@ class HeldBack:
 
 def token_string(tokenizer: Tokenizer, token: int) -> str:
     """A token by itself; one that is no whole character is called as the tokenizer calls it."""
-    text = tokenizer.decode([token])
-    if text and BROKEN not in text:
-        return text
+    text, name = tokenizer.decode([token]), token_name(tokenizer, token)
+    if not text or BROKEN in text:
+        return name
+    # Some tokenizers leave out the space that a text begins with.
+    return f" {text}" if name.startswith(SPACE) and not text.startswith(" ") else text
+
+
+def token_name(tokenizer: Tokenizer, token: int) -> str:
+    """What the tokenizer calls a token; no two have the same name."""
     name: str | None = tokenizer.backend.id_to_token(token)
     return name or f"token_id:{token}"

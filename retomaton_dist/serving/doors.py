@@ -3,8 +3,10 @@
 import threading
 from dataclasses import replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
+from retomaton_dist.errors import RetomatonError
 from retomaton_dist.generation.drafting import Draft
 from retomaton_dist.generation.loaded import RetomatonLM, with_settings
 from retomaton_dist.lm.identity import locate
@@ -12,7 +14,7 @@ from retomaton_dist.lm.tokenizer import load_transformers_tokenizer
 from retomaton_dist.serving.answering import Answering
 from retomaton_dist.serving.asking import (
     PromptTokens,
-    Sizes,
+    TextSizes,
     check_sizes,
     prompt_of,
     prompts_of,
@@ -38,7 +40,8 @@ class ServedStore:
         self.name = settings.name or lm.store.path.name
         self.metrics = Metrics()
         draft: Draft = "auto" if settings.draft is None else settings.draft
-        self.worker = DecodingWorker(settings.rows, settings.queue, draft, self.metrics)
+        sizes = settings.rows, settings.queue
+        self.worker = DecodingWorker(*sizes, draft, self.metrics, self._warm_up)
         self._methods, self._lock = {lm.method: lm}, threading.Lock()
 
     def by_method(self, asked: AskedFor) -> RetomatonLM:
@@ -65,6 +68,16 @@ class ServedStore:
                 code="model_not_found",
             )
 
+    def without_paths(self, error: RetomatonError) -> str:
+        """What is wrong, without where things lie on this machine."""
+        store = self.lm.store.path
+        message = str(error).replace(str(store), self.name).replace(str(store.parent), "...")
+        model = self.lm.model.identity
+        for place in (model.place, model.name):
+            if Path(place).is_absolute():
+                message = message.replace(place, "the model")
+        return message
+
     def completion(self, asked: CompletionRequest) -> Answering:
         """What /v1/completions is to answer."""
         lm = self.by_method(asked)
@@ -81,7 +94,7 @@ class ServedStore:
         if not new and not asked.echo:
             raise Refused("max_tokens = 0 asks for nothing without echo", param="max_tokens")
         listed = asked.logprobs is not None
-        sizes = Sizes(new, made, asked.n, asked.echo and listed, asked.logprobs or 0)
+        sizes = TextSizes(new, made, asked.n, asked.echo and listed, asked.logprobs or 0)
         form = CompletionForm(lm.tokenizer, listed=listed)
         return self._answering(
             lm, asked, prompts_of(lm, asked), sizes, form, echo=asked.echo, listed=listed
@@ -97,7 +110,7 @@ class ServedStore:
         if asked.top_logprobs and not asked.logprobs:
             raise Refused("top_logprobs needs logprobs: true", param="top_logprobs")
         top = (asked.top_logprobs or 0) if asked.logprobs else None
-        sizes = Sizes(new, asked.n, asked.n, alternatives=top or 0)
+        sizes = TextSizes(new, asked.n, asked.n, alternatives=top or 0)
         form = ChatForm(lm.tokenizer, top)
         return self._answering(lm, asked, [prompt], sizes, form, listed=top is not None)
 
@@ -143,7 +156,7 @@ class ServedStore:
         lm: RetomatonLM,
         asked: AskedFor,
         prompts: list[PromptTokens],
-        sizes: Sizes,
+        sizes: TextSizes,
         form: CompletionForm | ChatForm,
         *,
         echo: bool = False,
@@ -158,6 +171,7 @@ class ServedStore:
             self.worker,
             lm,
             self.name,
+            self.without_paths,
             form,
             prompts,
             requests,
@@ -167,8 +181,8 @@ class ServedStore:
             listed,
         )
 
-    def warm_up(self) -> None:
-        """Do once what is slow the first time: open maps, compile kernels, try the model out."""
+    def _warm_up(self) -> None:
+        """Do once what is slow the first time: open maps, load kernels, try the model out."""
         prompt = [self.lm.tokenizer.eos or 0]
-        for draft in (0, 2):
-            self.lm.generate([prompt, prompt * 2], max_new_tokens=3, draft=draft)
+        for draft, sampled in ((0, False), (2, True)):
+            self.lm.generate([prompt, prompt * 2], max_new_tokens=3, draft=draft, do_sample=sampled)

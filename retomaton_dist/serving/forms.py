@@ -4,7 +4,7 @@ from typing import Any
 
 from retomaton_dist.lm.tokenizer import Tokenizer
 from retomaton_dist.serving.answering import ListedToken
-from retomaton_dist.serving.decoded import TokenPieces, token_string
+from retomaton_dist.serving.decoded import TokenPieces, token_name, token_string
 
 
 class CompletionForm:
@@ -56,9 +56,14 @@ class CompletionForm:
     def _top(self, one: ListedToken) -> dict[str, float] | None:
         if one.log_p is None:
             return None
-        top = {token_string(self._tokenizer, token): log_p for token, log_p in one.alternatives}
         # The very same number: clients compare them to see whether the token was the likeliest.
-        return {**top, token_string(self._tokenizer, one.token): one.log_p}
+        top = {token_string(self._tokenizer, one.token): one.log_p}
+        for token, log_p in one.alternatives:
+            if token != one.token:
+                text = token_string(self._tokenizer, token)
+                # No token may hide another one that looks the same.
+                top[token_name(self._tokenizer, token) if text in top else text] = log_p
+        return top
 
 
 class ChatForm:

@@ -1,6 +1,11 @@
 """What is refused, and how: OpenAI's error form with the status that fits."""
 
+import json
+import logging
+import traceback
 from typing import Any
+
+log = logging.getLogger("retomaton.serve")
 
 
 class Refused(Exception):
@@ -40,3 +45,14 @@ def error_body(
     """An error as OpenAI's API has it."""
     kind = KINDS.get(status, "invalid_request_error")
     return {"error": {"message": message, "type": kind, "param": param, "code": code}}
+
+
+def failure(error: Exception) -> Refused:
+    """What a client is told of an error of the server's own, of which the log has the place.
+
+    Its message may have parts of a request, or paths: neither is for logs or clients.
+    """
+    frames = traceback.extract_tb(error.__traceback__)[-5:]
+    where = [f"{frame.filename}:{frame.lineno}" for frame in frames]
+    log.error(json.dumps({"event": "failed", "error": type(error).__name__, "where": where}))
+    return Refused("the server failed; see its log", 500)

@@ -12,6 +12,7 @@ from retomaton_dist.errors import BadInput
 from retomaton_dist.generation.loaded import RetomatonLM
 from retomaton_dist.serving.app import make_app
 from retomaton_dist.serving.doors import ServedStore
+from retomaton_dist.serving.refusals import log
 from retomaton_dist.settings import LoadSettings, ServerSettings
 
 
@@ -29,7 +30,12 @@ def serve(
         host, port = bound.getsockname()[:2]
         say(f"{served.lm}\nserving {served.name!r} at http://{host}:{port}/v1")
         config = uvicorn.Config(
-            make_app(served, token), log_config=None, access_log=False, server_header=False
+            make_app(served, token),
+            log_config=None,
+            # Its errors would tell what was asked.
+            log_level="critical",
+            access_log=False,
+            server_header=False,
         )
         try:
             uvicorn.Server(config).run(sockets=[bound])
@@ -71,6 +77,5 @@ def _bound(settings: ServerSettings) -> socket.socket:
 def _log_to_stderr() -> None:
     """A line of JSON per request, and nothing else's."""
     handler = logging.StreamHandler(sys.stderr)
-    log = logging.getLogger("retomaton.serve")
     log.handlers, log.propagate = [handler], False
     log.setLevel(logging.INFO)

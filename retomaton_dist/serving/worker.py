@@ -11,13 +11,13 @@ from retomaton_dist.generation.drafting import Draft, drafting_for
 from retomaton_dist.generation.loaded import RetomatonLM
 from retomaton_dist.generation.text_request import GrownText, TextRequest
 from retomaton_dist.serving.metrics import Metrics
-from retomaton_dist.serving.refusals import Refused
+from retomaton_dist.serving.refusals import Refused, failure
 
 Deliver = Callable[[GrownText | Exception], None]
 
 
 @dataclass(eq=False)
-class Ticket:
+class ClientTicket:
     """What one client waits for: requests, numbered from 0 on, decoded by one method.
 
     `deliver` is called from the worker's thread with every text that ended, with new tokens if
@@ -38,18 +38,30 @@ class Ticket:
 
 
 class DecodingWorker:
-    """Decodes tickets, `rows` texts of a method at a time; `queue` more may wait."""
+    """Decodes tickets, `rows` texts of a method at a time; `queue` more may wait.
 
-    def __init__(self, rows: int, queue: int, draft: Draft, metrics: Metrics) -> None:
+    Nothing else may run the model: it is watched while it runs. `warm_up` is called first; when it
+    is through, the worker is `ready`.
+    """
+
+    def __init__(
+        self,
+        rows: int,
+        queue: int,
+        draft: Draft,
+        metrics: Metrics,
+        warm_up: Callable[[], None] = lambda: None,
+    ) -> None:
         self._rows, self._queue, self._draft, self._metrics = rows, queue, draft, metrics
         self._next = 0
         self._changed = threading.Condition()
-        self._arrived: list[Ticket] = []
-        self._cancelled: list[Ticket] = []
+        self._arrived: list[ClientTicket] = []
+        self._cancelled: list[ClientTicket] = []
         # By the numbers of their requests.
-        self._tickets: dict[int, Ticket] = {}
+        self._tickets: dict[int, ClientTicket] = {}
         self._pending = 0
         self._stopping = False
+        self._warm_up, self.ready = warm_up, threading.Event()
         # By the loaded method; touched by the worker's thread alone.
         self._decodings: dict[RetomatonLM, Decoding] = {}
         self._thread = threading.Thread(target=self._work, name="decoding", daemon=True)
@@ -65,7 +77,7 @@ class DecodingWorker:
         """How many texts grow side by side."""
         return self._rows
 
-    def submit(self, ticket: Ticket) -> None:
+    def submit(self, ticket: ClientTicket) -> None:
         """Have a ticket decoded; Refused if too many texts wait."""
         with self._changed:
             if self._pending + ticket.left > self.most_texts:
@@ -75,7 +87,7 @@ class DecodingWorker:
             self._arrived.append(ticket)
             self._changed.notify()
 
-    def cancel(self, ticket: Ticket) -> None:
+    def cancel(self, ticket: ClientTicket) -> None:
         """Give a ticket up; nothing happens if it is finished."""
         with self._changed:
             self._cancelled.append(ticket)
@@ -89,6 +101,12 @@ class DecodingWorker:
         self._thread.join()
 
     def _work(self) -> None:
+        try:
+            self._warm_up()
+            self.ready.set()
+        # It stays unready; whoever asks all the same is told what is wrong.
+        except Exception as error:  # noqa: BLE001
+            failure(error)
         while True:
             with self._changed:
                 while not (self._arrived or self._cancelled or self._stopping or self._tickets):
@@ -110,7 +128,7 @@ class DecodingWorker:
         for decoding in self._decodings.values():
             decoding.close()
 
-    def _begin(self, ticket: Ticket) -> None:
+    def _begin(self, ticket: ClientTicket) -> None:
         numbers = range(ticket.first, ticket.first + len(ticket.requests))
         self._tickets |= dict.fromkeys(numbers, ticket)
         try:
@@ -126,7 +144,7 @@ class DecodingWorker:
             self._decodings[ticket.lm].submit(with_fields(request, number=number, watch=watch))
             self._metrics.count("prompt_tokens", len(request.prompt))
 
-    def _watch(self, ticket: Ticket) -> Callable[[GrownText], None]:
+    def _watch(self, ticket: ClientTicket) -> Callable[[GrownText], None]:
         begun: set[int] = set()
 
         def watch(new: GrownText) -> None:
@@ -159,7 +177,7 @@ class DecodingWorker:
                 self._close(ticket)
             ticket.deliver(with_fields(text, prompt=text.prompt - ticket.first))
 
-    def _forget(self, ticket: Ticket) -> None:
+    def _forget(self, ticket: ClientTicket) -> None:
         if ticket.first not in self._tickets:
             return
         for number in range(ticket.first, ticket.first + len(ticket.requests)):
@@ -167,11 +185,11 @@ class DecodingWorker:
         self._metrics.count("cancelled")
         self._close(ticket)
 
-    def _fail(self, ticket: Ticket, error: Exception) -> None:
+    def _fail(self, ticket: ClientTicket, error: Exception) -> None:
         self._close(ticket)
         ticket.deliver(error)
 
-    def _close(self, ticket: Ticket) -> None:
+    def _close(self, ticket: ClientTicket) -> None:
         """Nothing more comes of a ticket."""
         for number in range(ticket.first, ticket.first + len(ticket.requests)):
             del self._tickets[number]

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from retomaton_dist.automaton.lanes import Lanes
 from retomaton_dist.automaton.suffixes import Suffixes
-from retomaton_dist.generation.draft_length import DraftLength
 from retomaton_dist.generation.drafting import (
     LONGEST,
     Drafting,
@@ -144,15 +143,13 @@ def test_a_text_drafts_what_followed_its_latest_longest_match(text, room):
 
 
 def test_without_a_walk_the_text_itself_drafts():
-    drafting = Drafting(None, Learnt(DraftLength(3)))
+    drafting = Drafting(None, Learnt(3))
     tokens = drafting.draft(standing([[5, 6, 7, 5], [1, 2, 3, 4]]))
     assert tokens.tolist() == [[6, 7, 5], [-1, -1, -1]]
 
 
 def test_no_more_is_drafted_than_there_is_room_for():
-    tokens = Drafting(None, Learnt(DraftLength(3))).draft(
-        standing([[5, 6, 7, 5], [5, 6, 7, 5]], room=[2, 0])
-    )
+    tokens = Drafting(None, Learnt(3)).draft(standing([[5, 6, 7, 5], [5, 6, 7, 5]], room=[2, 0]))
     assert tokens.tolist() == [[6, 7], [-1, -1]]
 
 
@@ -187,7 +184,7 @@ def test_the_source_that_stands_is_taken_and_the_other_one_left():
     queries = automaton.ready(np.zeros((1, automaton.dimension)))
     lanes.advance([0])
     lanes.join(queries, automaton.neighbours(queries, np.arange(32)[None]))
-    drafting, where = Drafting(None, Learnt(DraftLength(3))), standing([[0, 2, 2, 2, 0]], lanes)
+    drafting, where = Drafting(None, Learnt(3)), standing([[0, 2, 2, 2, 0]], lanes)
     assert drafting.draft(where).tolist() == [[1, 2, 3]]
     for _ in range(20):
         right = int((drafting.draft(where) == [[2, 2, 2]]).all()) * 3

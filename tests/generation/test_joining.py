@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from retomaton_dist.generation.decoding import Decoding
-from retomaton_dist.generation.draft_length import DraftLength
 from retomaton_dist.generation.drafting import Drafting, Learnt
 from retomaton_dist.generation.sampling import SamplingParams
 from retomaton_dist.generation.text_request import Ending, TextRequest
@@ -74,7 +73,7 @@ def random_requests(lm, lines, count, seed):
 
 
 def fixed_drafts(lm, length):
-    return Drafting(lm.draft_suffixes, Learnt(DraftLength(length))) if length else None
+    return Drafting(lm.draft_suffixes, Learnt(length)) if length else None
 
 
 def one_by_one(lm, requests):
@@ -91,9 +90,9 @@ def same(one, other):
         assert dict(left) == pytest.approx(dict(right), abs=CLOSE)
 
 
-@pytest.mark.parametrize("drafted", [0, 3])
-def test_random_requests_at_random_steps_equal_the_same_ones_alone(lm, lines, drafted):
-    requests = random_requests(lm, lines, 24, seed=drafted)
+def check_joining(lm, lines, count, drafted):
+    """Requests that come at random steps, some of which are cancelled, against each alone."""
+    requests = random_requests(lm, lines, count, seed=drafted)
     expected = {(text.prompt, text.copy): text for text in one_by_one(lm, requests)}
     random, waiting, done = np.random.default_rng(5), deque(requests), []
     decoding = Decoding(lm.generator, 4, fixed_drafts(lm, drafted))
@@ -112,6 +111,16 @@ def test_random_requests_at_random_steps_equal_the_same_ones_alone(lm, lines, dr
     for text in done:
         same(text, expected[text.prompt, text.copy])
     assert len(done) > len(requests) / 2
+
+
+@pytest.mark.parametrize("drafted", [0, 3])
+def test_random_requests_at_random_steps_equal_the_same_ones_alone(lm, lines, drafted):
+    check_joining(lm, lines, 24, drafted)
+
+
+@pytest.mark.slow
+def test_so_do_200_requests(lm, lines):
+    check_joining(lm, lines, 200, 3)
 
 
 def test_what_is_scored_of_a_prompt_is_what_scoring_says(lm, lines):
