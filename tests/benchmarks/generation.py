@@ -27,10 +27,10 @@ import faiss
 import numpy as np
 import torch
 
-from retomaton_dist.generation.decoding import Ending
 from retomaton_dist.generation.generate import GenerateRequest, decode
 from retomaton_dist.generation.loaded import load
 from retomaton_dist.generation.sampling import SamplingParams
+from retomaton_dist.generation.text_request import Ending
 from tests.benchmarks.small_store import build_small
 
 PROMPT_TOKENS, BATCH, LOOKUP = 24, 8, 10
