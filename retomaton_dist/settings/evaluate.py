@@ -74,7 +74,24 @@ def check_sigma(sigma: float) -> None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class StoreUseSettings(Settings):
+class UsedModels(Settings):
+    """Which models a store is used with, and where they run."""
+
+    model: str | None = option(
+        "the LM whose probabilities are mixed: where it now lies, or any other with the store's "
+        "tokenizer",
+        None,
+        shown="the one that the store was built for, where it was",
+        path="model",
+    )
+    key_model: str | None = option(
+        "where the model of the store's keys now lies", None, shown="where it was", path="model"
+    )
+    device: str | None = option("auto: as the store's keys", None, choices=("cpu", "cuda"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoreUseSettings(UsedModels):
     """What of a store a text is scored with: common to `eval` and `calibrate`."""
 
     methods: str | None = option(
@@ -107,17 +124,6 @@ class StoreUseSettings(Settings):
     suffixes: str = option("the suffix index", "default", names=True)
     ngrams: str = option("the n-gram model", "default", names=True)
     parameters: str | None = option("of the search, such as nprobe=64", None, shown="the index's")
-    model: str | None = option(
-        "the LM whose probabilities are mixed: where it now lies, or any other with the store's "
-        "tokenizer",
-        None,
-        shown="the one that the store was built for, where it was",
-        path="model",
-    )
-    key_model: str | None = option(
-        "where the model of the store's keys now lies", None, shown="where it was", path="model"
-    )
-    device: str | None = option("auto: as the store's keys", None, choices=("cpu", "cuda"))
     batch_tokens: int | None = option(
         "tokens per forward pass; auto: as the store's keys, less if the vocabulary is large",
         None,

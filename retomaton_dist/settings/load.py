@@ -5,12 +5,12 @@ from pathlib import Path
 
 from retomaton_dist.errors import BadInput
 from retomaton_dist.settings.choices import check_method
-from retomaton_dist.settings.evaluate import check_sigma
+from retomaton_dist.settings.evaluate import UsedModels, check_sigma
 from retomaton_dist.settings.option import Settings, option
 
 
 @dataclass(frozen=True, kw_only=True)
-class LoadSettings(Settings):
+class LoadSettings(UsedModels):
     """Which method of the store, with which calibration and thresholds."""
 
     method: str | None = option(
@@ -61,17 +61,6 @@ class LoadSettings(Settings):
         below=float("inf"),
         shown="as calibrated",
     )
-    model: str | None = option(
-        "the LM whose probabilities are mixed: where it now lies, or any other with the store's "
-        "tokenizer",
-        None,
-        shown="the one that the store was built for, where it was",
-        path="model",
-    )
-    key_model: str | None = option(
-        "where the model of the store's keys now lies", None, shown="where it was", path="model"
-    )
-    device: str | None = option("auto: as the store's keys", None, choices=("cpu", "cuda"))
     threads: int = option("threads of the walk", 1, least=1, most=1 << 10)
     trust_remote_code: bool = option("run code that comes with the model", False)
 
