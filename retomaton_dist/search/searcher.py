@@ -34,6 +34,8 @@ WIDENING = 4
 # that may be asked twice before it is more.
 MORE = 4.0
 OFTEN = 1 / 16
+# Queries whose ties with the k-th neighbour are remembered.
+KNOWN_TIES = 64
 
 
 class Searcher(ABC):
@@ -43,6 +45,7 @@ class Searcher(ABC):
         self.layout = layout
         self.parameters = {**layout.parameters, **chosen}
         self._more = MORE
+        self._known_ties: dict[tuple[int, int, bytes], Found] = {}
 
     def __repr__(self) -> str:
         chosen = ", ".join(f"{name}={value:g}" for name, value in self.parameters.items())
@@ -94,18 +97,32 @@ class Searcher(ABC):
         near, which = self._nearest(queries, width, widen)
         distances, entries = near[:, :k], which[:, :k]
         tied = np.flatnonzero(_ties_go_on(near, k))
-        if len(tied):
-            distances, entries = distances.copy(), entries.copy()
-        while len(tied) and width < self.layout.entries:
-            width = min(width * WIDENING, self.layout.entries)
-            asked, place = queries, tied
-            if self._measures_alone:
-                # All documents begin alike: equal queries are searched once.
-                asked, place = np.unique(queries[tied], axis=0, return_inverse=True)
-            near, which = self._nearest(asked, width, widen)
-            distances[tied], entries[tied] = near[place, :k], which[place, :k]
-            tied = tied[_ties_go_on(near, k)[place]]
+        if not len(tied):
+            return distances, entries
+        distances, entries = distances.copy(), entries.copy()
+        if not self._measures_alone:
+            near, which = self._untied(queries, k, width, widen)
+            distances[tied], entries[tied] = near[tied], which[tied]
+            return distances, entries
+        for row in tied:
+            # All documents begin alike: what was found for such a query is asked for again.
+            key = k, widen, queries[row].tobytes()
+            if key not in self._known_ties:
+                found = self._untied(queries[row : row + 1], k, width, widen)
+                if len(self._known_ties) >= KNOWN_TIES:
+                    self._known_ties.clear()
+                self._known_ties[key] = found
+            near, which = self._known_ties[key]
+            distances[row], entries[row] = near[0], which[0]
         return distances, entries
+
+    def _untied(self, queries: Queries, k: int, width: int, widen: int) -> Found:
+        """The k nearest of so many that all which are as near as the k-th are among them."""
+        while True:
+            width = min(width * WIDENING, self.layout.entries)
+            near, which = self._nearest(queries, width, widen)
+            if width == self.layout.entries or not _ties_go_on(near, k).any():
+                return near[:, :k].copy(), which[:, :k].copy()
 
     def _nearest(self, queries: Queries, k: int, widen: int) -> Found:
         """What all shards find.
@@ -176,6 +193,7 @@ class LocalSearcher(Searcher):
             for shard in self._shards:
                 shard.configure(chosen)
             self.parameters |= chosen
+            self._known_ties.clear()
 
     def search_shards(self, queries: Queries, k: int, widen: int) -> Sequence[Found]:
         """One shard after the other: FAISS divides the queries among its threads."""
