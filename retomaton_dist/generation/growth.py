@@ -259,7 +259,12 @@ class Growth:
     def _lm_output(self, rows: Rows, queries: NDArray[np.float16], said: Normalised) -> LMOutput:
         """What the LM says behind the latest tokens of texts; there is no next token yet."""
         first = self.texts.lengths[rows] <= self._generator.unpredicted
-        favourites, models = said.favourites.cpu().numpy().astype(np.int32), self._generator.text
+        favourites = said.favourites.cpu().numpy().astype(np.int32)
+        models, online = self._generator.text, self._generator.online
+        text = None
+        # Only learned mixing looks at what models of text know before the token.
+        if models is not None and online is not None and online.learned is not None:
+            text = models.output(*self._bounds(rows), None, favourites)
         return LMOutput(
             queries,
             np.zeros(len(rows), np.int32),
@@ -268,7 +273,7 @@ class Growth:
             said.entropy.cpu().numpy(),
             said.confidence.cpu().numpy(),
             favourites,
-            None if models is None else models.output(*self._bounds(rows), None, favourites),
+            text,
         )
 
     def _bounds(self, rows: Rows) -> tuple[Tokens, Rows, Rows]:
